@@ -1,0 +1,9 @@
+/* base/suggest.h - "did you mean": the nearest of some names by edit distance. */
+#pragma once
+#include <glib.h>
+G_BEGIN_DECLS
+/* Damerau-Levenshtein distance (adjacent swaps count 1), bytes, capped at 255. */
+guint base_edit_distance (const char *a, const char *b);
+/* Nearest of the NULL-terminated @names within max(2, length/3) edits, or NULL. (borrowed) */
+const char *base_suggest (const char *word, const char *const *names);
+G_END_DECLS

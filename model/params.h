@@ -1,0 +1,54 @@
+/* model/params.h - every parameter tensor of a model, with its shape and how it may be split.
+ *
+ * The one list that parameter counts, lowering, memory and verification read. Shapes are global
+ * (unsharded), as Megatron stores them: a linear layer is [out, in]. A gated MLP's two input
+ * matrices are one tensor [2·ffn, hidden]; q, k and v are one tensor.
+ */
+#pragma once
+#include "model/arch.h"
+#include <glib.h>
+G_BEGIN_DECLS
+
+typedef enum {
+  MODEL_PARAM_SPLIT_NONE,   /* the same on every tp rank (norms, router, biases after row-parallel) */
+  MODEL_PARAM_SPLIT_COLUMN, /* tp shards dim 0 (column-parallel, embedding by vocabulary) */
+  MODEL_PARAM_SPLIT_ROW,    /* tp shards dim 1 (row-parallel) */
+  MODEL_PARAM_SPLIT_EXPERT_COLUMN, /* ep shards the experts, etp shards dim 1 of [E, out, in] */
+  MODEL_PARAM_SPLIT_EXPERT_ROW,    /* ep shards the experts, etp shards dim 2 */
+} ModelParamSplit;
+
+typedef enum {
+  MODEL_PART_EMBEDDING, /* word embedding, position table, embedding norm */
+  MODEL_PART_BLOCK,     /* one block of a run */
+  MODEL_PART_HEAD,      /* final norm and output matrix (absent when tied) */
+} ModelPart;
+
+typedef struct {
+  const char *name; /* static, Megatron's: "linear_qkv.weight", "linear_fc1.weight", … */
+  ModelParamSplit split;
+  guint n_dims;
+  guint64 shape[3];
+  guint64 count; /* elements in all */
+  gboolean routed; /* routed expert: inactive for most tokens */
+} ModelParam;
+
+#define MODEL_PARAMS_MAX 40
+
+/*
+ * Parameters of one part. @run: which run of blocks (ignored for the other parts).
+ * @out: caller's array of MODEL_PARAMS_MAX. Returns: how many were written.
+ */
+guint model_params_list (const ModelArch *arch, ModelPart part, guint run, ModelParam *out);
+
+/* Exact number of parameters of the whole model; active: less the routed experts not chosen. */
+guint64 model_params_total (const ModelArch *arch);
+guint64 model_params_active (const ModelArch *arch);
+
+/* Elements of @param on one rank with these sizes; @padded_vocab replaces the vocabulary where the
+ * tensor is the embedding or the output matrix. Uneven splits round up (the fullest rank). */
+guint64 model_param_local_count (const ModelParam *param, guint tp, guint ep, guint etp);
+
+/* Vocabulary rounded up to a multiple of @multiple·tp (Megatron: 128). */
+guint64 model_params_padded_vocab (guint64 vocab, guint tp, guint multiple);
+
+G_END_DECLS
