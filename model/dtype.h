@@ -1,0 +1,23 @@
+/* model/dtype.h - number formats and their sizes. */
+#pragma once
+#include <glib.h>
+G_BEGIN_DECLS
+typedef enum {
+  MODEL_DTYPE_BF16,
+  MODEL_DTYPE_FP16,
+  MODEL_DTYPE_FP8,   /* per-tensor or block scaling: GEMM inputs in 8 bits */
+  MODEL_DTYPE_MXFP8,
+  MODEL_DTYPE_NVFP4,
+  MODEL_DTYPE_FP32,
+  MODEL_DTYPE_UINT8, /* masks, one byte each; never a layout's dtype */
+  MODEL_DTYPE_INT64, /* token ids; never a layout's dtype */
+  MODEL_DTYPE_N_KINDS
+} ModelDtype;
+const char *model_dtype_name (ModelDtype dtype);
+gboolean model_dtype_parse (const char *text, ModelDtype *out); /* layout dtypes only */
+/* Bits of one element as stored (nvfp4: 4, without scales). */
+guint model_dtype_bits (ModelDtype dtype);
+/* What activations and parameters are kept in when GEMMs run in @dtype: fp8 and fp4 GEMMs live
+ * in a 16-bit model. */
+ModelDtype model_dtype_storage (ModelDtype dtype);
+G_END_DECLS

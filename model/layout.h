@@ -1,0 +1,122 @@
+/* model/layout.h - one way to split the work: the degrees and the choices that go with them.
+ *
+ * Text form, keys and defaults: contract. Word size: plain value except @stage_layers.
+ */
+#pragma once
+#include "model/arch.h"
+#include "model/dtype.h"
+#include "model/job.h"
+#include "model/profile.h"
+#include <glib.h>
+G_BEGIN_DECLS
+
+typedef enum { MODEL_RECOMPUTE_NONE, MODEL_RECOMPUTE_SELECTIVE, MODEL_RECOMPUTE_FULL } ModelRecomputeKind;
+typedef enum { MODEL_RECOMPUTE_UNIFORM, MODEL_RECOMPUTE_BLOCK } ModelRecomputeMethod;
+/* Modules of selective recompute, Megatron-core's names; bits of ModelRecompute.modules. */
+typedef enum {
+  MODEL_RECOMPUTE_CORE_ATTN = 1 << 0,
+  MODEL_RECOMPUTE_MLP = 1 << 1,
+  MODEL_RECOMPUTE_LAYERNORM = 1 << 2,
+  MODEL_RECOMPUTE_MOE_ACT = 1 << 3,
+  MODEL_RECOMPUTE_MLA_UP_PROJ = 1 << 4,
+  MODEL_RECOMPUTE_MOE = 1 << 5,
+  MODEL_RECOMPUTE_SHARED_EXPERTS = 1 << 6,
+} ModelRecomputeModule;
+typedef struct {
+  guint8 kind;      /* ModelRecomputeKind */
+  guint8 method;    /* ModelRecomputeMethod, FULL only */
+  guint16 modules;  /* SELECTIVE only; "selective" alone means core_attn */
+  guint32 n;        /* FULL: uniform: layers per checkpoint; block: layers recomputed per stage chunk */
+} ModelRecompute;
+
+typedef enum {
+  MODEL_SCHEDULE_1F1B,
+  MODEL_SCHEDULE_INTERLEAVED,
+  MODEL_SCHEDULE_GPIPE,
+  MODEL_SCHEDULE_ZB_H1,
+  MODEL_SCHEDULE_ZB_H2,
+  MODEL_SCHEDULE_ZB_V,
+  MODEL_SCHEDULE_V_HALF,
+  MODEL_SCHEDULE_V_MIN,
+  MODEL_SCHEDULE_DUALPIPE,
+  MODEL_SCHEDULE_DUALPIPEV,
+  MODEL_SCHEDULE_FILE,
+  MODEL_SCHEDULE_N_KINDS
+} ModelScheduleKind;
+
+typedef enum { MODEL_ATTN_FLASH, MODEL_ATTN_FUSED, MODEL_ATTN_UNFUSED, MODEL_ATTN_N_KINDS } ModelAttnKernel;
+typedef enum { MODEL_CP_P2P, MODEL_CP_A2A, MODEL_CP_ALLGATHER, MODEL_CP_N_KINDS } ModelCpComm;
+
+typedef struct {
+  guint32 tp, cp, pp, vpp, ep, etp, dp, mbs; /* all >= 1 */
+  gboolean sp;
+  guint8 zero;      /* 0..3 */
+  guint32 hsdp;     /* ranks that share one copy of the shards; 0: all of dp·cp */
+  ModelRecompute recompute;
+  ModelScheduleKind schedule;
+  char *schedule_file;   /* (owned) (nullable) only for MODEL_SCHEDULE_FILE */
+  guint32 *stage_layers; /* (owned) (nullable) layers of each of the pp·vpp virtual stages, in
+                            pipeline order (chunk c of rank r is entry c·pp + r); NULL: auto */
+  ModelAttnKernel attn;
+  ModelDtype dtype;
+  ModelCpComm cp_comm;
+  double tp_sync; /* share of activations synchronized over tp, (0, 1] */
+  gboolean overlap_tp, overlap_dp, overlap_p2p; /* resolved: the profile's unless the text says */
+} ModelLayout;
+
+void model_layout_init (ModelLayout *layout, const ModelProfile *profile); /* all defaults */
+void model_layout_clear (ModelLayout *layout);
+void model_layout_copy (ModelLayout *to, const ModelLayout *from); /* @to: uninitialised */
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (ModelLayout, model_layout_clear)
+
+/* "tp=8,pp=8,vpp=3": unknown, duplicate, empty, out-of-range keys are errors with a suggestion.
+ * dp=0 in the result means "not given". @layout is initialised by this. */
+gboolean model_layout_parse (ModelLayout *layout, const char *text, const ModelProfile *profile,
+                             GError **error);
+/* Canonical text: every degree > 1 and every key that differs from its default, fixed order,
+ * dp always last of the degrees; parses back to an equal layout. Returns: (owned) */
+char *model_layout_format (const ModelLayout *layout, const ModelProfile *profile);
+/* "none", "selective:core_attn+mlp", "full:uniform:1". Returns: (owned) */
+char *model_recompute_format (const ModelRecompute *recompute);
+const char *model_schedule_name (ModelScheduleKind kind);
+const char *model_attn_name (ModelAttnKernel kernel);
+const char *model_cp_comm_name (ModelCpComm comm);
+
+/* Why a layout is refused; order = order of checking. Used by --explain and the `rejected` list. */
+typedef enum {
+  MODEL_LEGAL,
+  MODEL_ILLEGAL_WORLD,        /* tp·cp·pp·dp != gpus, or not an integer dp */
+  MODEL_ILLEGAL_HEADS,        /* heads % tp */
+  MODEL_ILLEGAL_KV_HEADS,     /* kv heads % tp (Megatron: num_query_groups % tp == 0) */
+  MODEL_ILLEGAL_FFN,          /* ffn % tp */
+  MODEL_ILLEGAL_HIDDEN,       /* hidden % tp with sp, … */
+  MODEL_ILLEGAL_SEQ,          /* seq % (tp with sp), seq % (2·cp) */
+  MODEL_ILLEGAL_CP,           /* cp with a2a: heads % (tp·cp) */
+  MODEL_ILLEGAL_EXPERTS,      /* ep on a dense model, experts % ep, (tp·cp·dp) % (etp·ep), expert ffn % etp */
+  MODEL_ILLEGAL_BATCH,        /* global batch % (mbs·dp) */
+  MODEL_ILLEGAL_STAGES,       /* a stage without a layer, list of wrong length or sum */
+  MODEL_ILLEGAL_VPP,          /* interleaved needs pp > 1 (pp > 2 without p2p overlap), m % pp */
+  MODEL_ILLEGAL_SCHEDULE,     /* schedule's own demands on p, m, v */
+  MODEL_ILLEGAL_ZERO,         /* ZeRO-2/3 with pipelining where the profile forbids it; hsdp not dividing */
+  MODEL_ILLEGAL_SP,           /* sp with tp = 1, tp_sync < 1 with sp, overlap_tp without sp */
+  MODEL_ILLEGAL_RECOMPUTE,    /* modules the model or the kernel does not have; n out of range */
+  MODEL_ILLEGAL_DTYPE,        /* profile or model does not run it */
+  MODEL_LEGAL_N
+} ModelLegality;
+const char *model_legality_name (ModelLegality reason); /* "heads_not_divisible_by_tp", … */
+
+/*
+ * Cheap test for the search: no allocation, no text. @layout->dp must be set.
+ * Megatron's rules (reference: profiles, formats §2) where frameworks differ, by profile switch.
+ */
+ModelLegality model_layout_check (const ModelArch *arch, const ModelJob *job,
+                                  const ModelLayout *layout, const ModelProfile *profile,
+                                  guint32 gpus);
+/* The same, as an error that says what would be legal: "tp=3 does not divide 64 heads: legal
+ * tp are 1, 2, 4, 8, 16, 32, 64". Fills in dp when it is 0. */
+gboolean model_layout_resolve (ModelLayout *layout, const ModelArch *arch, const ModelJob *job,
+                               const ModelProfile *profile, guint32 gpus, GError **error);
+
+/* Micro-batches per step: global_batch / (mbs·dp). */
+guint64 model_layout_microbatches (const ModelLayout *layout, const ModelJob *job);
+G_END_DECLS
