@@ -1,0 +1,201 @@
+/* db/records.h - the plain rows that the database stores and returns.
+ *
+ * One struct per table. app/ fills them from its own types; db/ knows no others.
+ *
+ * Strings are borrowed while storing (the caller keeps them alive during the call). Strings and
+ * arrays inside a record that db/ returned belong to that record, until its _free function.
+ *
+ * Absent values: NULL for text, NaN for a double, 0 for the few counts marked "0 = absent". They
+ * become SQL NULL where the column allows it and are refused where it does not. Counts and bytes
+ * above 2^63 - 1, infinities and negative counts are refused.
+ */
+#pragma once
+#include <glib.h>
+G_BEGIN_DECLS
+
+/* What was computed on. Rows with equal name and content share one id. */
+typedef struct {
+  const char *name;        /* slug or path */
+  const char *content;     /* every fact of it, as text (INI); decides its identity */
+  const char *gpu;         /* slug of the GPU (nullable) */
+  gint64 gpus_per_node;    /* 0 = absent */
+  double usd_per_gpu_h;    /* NaN = no price known */
+  const char *price_as_of; /* date of the price, YYYY-MM-DD (nullable) */
+} DbMachineRecord;
+
+typedef struct {
+  const char *name;
+  const char *content;       /* every fact of it, as text; decides its identity */
+  const char *family;        /* (nullable) */
+  guint64 parameters;        /* all weights, > 0 */
+  guint64 parameters_active; /* weights one token meets, > 0 */
+} DbModelRecord;
+
+typedef struct {
+  const char *phase;   /* train, prefill, decode */
+  gint64 seq;          /* tokens per sequence, > 0 */
+  gint64 global_batch; /* sequences per step, > 0 */
+  const char *optimizer;
+  double dropout; /* 0..1 */
+} DbJobRecord;
+
+typedef struct {
+  const char *name;    /* "default" is the catalog's own */
+  const char *content; /* every number with spread and provenance, as text; decides its identity */
+  const char *source;  /* catalog, or where it was fitted or measured */
+} DbCalibrationRecord;
+
+typedef enum {
+  DB_RUN_RUNNING,
+  DB_RUN_DONE,
+  DB_RUN_FAILED,
+  DB_RUN_INTERRUPTED,
+  DB_RUN_N_STATUSES
+} DbRunStatus;
+
+/* "running", "done", "failed", "interrupted" (borrowed). */
+const char *db_run_status_name (DbRunStatus status);
+
+/* How much a search did; zero where a command does not search. */
+typedef struct {
+  guint64 legal_count;        /* layouts that the rules allow */
+  guint64 costed_count;       /* of these, costed in closed form (tier 1) */
+  guint64 exact_count;        /* of these, costed by the exact schedule recurrence (tier 2) */
+  guint64 simulated_count;    /* of these, played event by event (tier 3) */
+  guint64 pruned_bound_count; /* dropped because their lower bound could not win */
+  guint64 pruned_risk_count;  /* dropped because their risk of running out of memory is too high */
+  double elapsed_s;           /* whole command, NaN = not known */
+  double search_s;            /* search alone, NaN = not known */
+  double simulate_s;          /* event simulation alone, NaN = not known */
+  gint64 jobs_count;          /* threads used, 0 = absent */
+} DbRunCounts;
+
+/* One invocation that stores plans. */
+typedef struct {
+  gint64 run_id;             /* given by the database */
+  const char *command;       /* "plan", "predict", ... */
+  const char *inputs;        /* everything asked for, as canonical text (JSON) */
+  const char *inputs_hash;   /* NULL when storing: hash of @inputs */
+  const char *plait_version; /* NULL when storing: this build's */
+  DbRunStatus status;
+  const char *started_at;  /* ISO 8601 UTC "2026-01-31T23:59:59Z"; NULL when storing: now */
+  const char *finished_at; /* NULL while running */
+  const char *message;     /* why it failed (nullable) */
+  DbRunCounts counts;
+} DbRunRecord;
+
+/* Layouts refused for one reason. */
+typedef struct {
+  const char *reason;
+  guint64 count;
+} DbRejectedRecord;
+
+/* Exposed seconds of one component on the critical stage; the rows of a plan sum to step_s. */
+typedef struct {
+  const char *component; /* compute tp cp ep pp_bubble p2p dp optimizer other */
+  double exposed_s;      /* >= 0 */
+} DbBreakdownRecord;
+
+/* A kind of communication group of the plan. */
+typedef struct {
+  const char *kind;       /* tp, cp, dp, ... */
+  gint64 size;            /* ranks, > 0 */
+  const char *bottleneck; /* link that limits it (nullable) */
+} DbGroupRecord;
+
+/* A value nobody stated. */
+typedef struct {
+  const char *key;
+  const char *value;
+  const char *why; /* (nullable) */
+} DbAssumedRecord;
+
+/* Bytes of one pipeline stage, per GPU; the ten components sum to peak_bytes. */
+typedef struct {
+  gint64 stage; /* from 0 */
+  gint64 layers;
+  gint64 in_flight_count; /* micro-batches (chunks) whose activations are held at the peak */
+  double compute_s;       /* of the stage per step */
+  guint64 peak_bytes;     /* the driver's view */
+  guint64 allocated_bytes;
+  guint64 reserved_bytes;
+  double oom_risk; /* 0..1 */
+  guint64 weights_bytes;
+  guint64 gradients_bytes;
+  guint64 optimizer_bytes;
+  guint64 activations_bytes;
+  guint64 logits_bytes;
+  guint64 gathers_bytes;
+  guint64 comm_buffers_bytes;
+  guint64 workspace_bytes;
+  guint64 context_bytes;
+  guint64 fragmentation_bytes;
+} DbStageMemoryRecord;
+
+/* What a plan was predicted to do. */
+typedef struct {
+  double step_s; /* > 0 */
+  double step_s_p10;
+  double step_s_p90;
+  double simulated_s; /* NaN = not simulated */
+  double tokens_per_s_per_gpu;
+  double tflops_per_gpu;
+  double mfu;
+  double oom_risk; /* 0..1, of the riskiest stage */
+  gboolean fits;
+  guint64 peak_bytes; /* fullest stage */
+  guint64 allocated_bytes;
+  guint64 reserved_bytes;
+  guint64 usable_bytes;
+  double cost_usd_per_1e12_tokens; /* NaN = no price known */
+} DbPredictionRecord;
+
+/* A layout on a machine with what it was predicted to do. */
+typedef struct {
+  gint64 plan_id; /* given by the database */
+  gint64 run_id;  /* given by the database */
+  gint64 machine_id;
+  gint64 model_id;
+  gint64 job_id;
+  gint64 calibration_id;
+  gint64 rank; /* 1 = best of its run, model, machine, GPU count and job */
+  gint64 gpus;
+  gint64 global_batch;
+  gint64 seq;
+  const char *profile;
+  const char *layout_text;
+  gint64 tp;
+  gboolean sp;
+  gint64 cp;
+  gint64 pp;
+  gint64 vpp;
+  gint64 ep;
+  gint64 etp;
+  gint64 dp;
+  gint64 mbs;
+  gint64 zero;
+  gint64 hsdp; /* shard-group size, 0 = absent (all) */
+  const char *recompute;
+  const char *schedule;
+  const char *stages;
+  const char *attn;
+  const char *dtype;
+  const char *cp_comm;
+  double tp_sync;
+  gboolean overlap_tp;
+  gboolean overlap_dp;
+  gboolean overlap_p2p;
+  double usd_per_gpu_h; /* price used, NaN = none */
+
+  DbPredictionRecord prediction;
+  const DbStageMemoryRecord *stage_rows; /* one per pipeline stage */
+  gsize n_stage_rows;
+  const DbBreakdownRecord *breakdown;
+  gsize n_breakdown;
+  const DbGroupRecord *groups;
+  gsize n_groups;
+  const DbAssumedRecord *assumed;
+  gsize n_assumed;
+} DbPlanRecord;
+
+G_END_DECLS

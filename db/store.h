@@ -1,0 +1,110 @@
+/* db/store.h - writing runs and plans, and reading them back.
+ *
+ * A run is begun (one row, so that a database that cannot be written is noticed before the work),
+ * given plans once per search point, and finished. Each call is one transaction: it is stored
+ * whole or not at all.
+ */
+#pragma once
+#include "db/database.h"
+#include "db/records.h"
+G_BEGIN_DECLS
+
+/* Now as "2026-01-31T23:59:59Z". Returns: (owned). */
+char *db_now_utc (void);
+
+/*
+ * Finds or adds an input by its content; *out_id is its id. The same name with other content is a
+ * new row: plans of earlier runs keep pointing at what they were computed from.
+ */
+gboolean db_store_machine (DbDatabase *db, const DbMachineRecord *machine, gint64 *out_id,
+                           GError **error);
+gboolean db_store_model (DbDatabase *db, const DbModelRecord *model, gint64 *out_id,
+                         GError **error);
+gboolean db_store_job (DbDatabase *db, const DbJobRecord *job, gint64 *out_id, GError **error);
+gboolean db_store_calibration (DbDatabase *db, const DbCalibrationRecord *calibration,
+                               gint64 *out_id, GError **error);
+
+/* Adds a run with status "running"; status, finish time, message and counts of @run are ignored. */
+gboolean db_store_begin_run (DbDatabase *db, const DbRunRecord *run, gint64 *out_run_id,
+                             GError **error);
+
+/*
+ * Adds the plans of one search point to a run, in one transaction.
+ *
+ * @plans: run_id and plan_id are ignored; the input ids must come from db_store_machine() etc.
+ * @out_plan_ids: (out caller-allocates, optional) @n_plans ids
+ */
+gboolean db_store_plans (DbDatabase *db, gint64 run_id, const DbPlanRecord *plans, gsize n_plans,
+                         gint64 *out_plan_ids, GError **error);
+
+/*
+ * Ends a run, once: status, finish time (now), message, counts and rejections.
+ *
+ * @message: (nullable)
+ * @rejected: rows of equal reason are added up
+ */
+gboolean db_store_finish_run (DbDatabase *db, gint64 run_id, DbRunStatus status,
+                              const char *message, const DbRunCounts *counts,
+                              const DbRejectedRecord *rejected, gsize n_rejected, GError **error);
+
+/*
+ * All of the above for a run with one search point: begin, plans, finish in a single transaction.
+ *
+ * @run: its status must not be DB_RUN_RUNNING
+ */
+gboolean db_store_whole_run (DbDatabase *db, const DbRunRecord *run, const DbPlanRecord *plans,
+                             gsize n_plans, const DbRejectedRecord *rejected, gsize n_rejected,
+                             gint64 *out_run_id, gint64 *out_plan_ids, GError **error);
+
+/* Deletes the plans of a run whose rank is beyond @keep_count (at each search point).
+ * @out_deleted_count: (out, optional) */
+gboolean db_store_keep_best (DbDatabase *db, gint64 run_id, guint64 keep_count,
+                             guint64 *out_deleted_count, GError **error);
+
+/* A stored plan with the rows it refers to. */
+typedef struct {
+  DbPlanRecord plan; /* with its stage, breakdown, group and assumed rows */
+  DbMachineRecord machine;
+  DbModelRecord model;
+  DbJobRecord job;
+  DbCalibrationRecord calibration;
+  /*< private >*/
+  GStringChunk *strings;
+  GPtrArray *arrays;
+} DbPlan;
+
+void db_plan_free (DbPlan *plan);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (DbPlan, db_plan_free)
+
+/* Returns: (owned) or NULL with DB_ERROR_NOT_FOUND. */
+DbPlan *db_load_plan (DbDatabase *db, gint64 plan_id, GError **error);
+
+/*
+ * Id of the best plan of the last run that finished with plans: among its plans of rank 1, one
+ * that fits before one that does not, then most tokens per second over all its GPUs, then least
+ * GPUs, then least id.
+ */
+gboolean db_find_best_plan (DbDatabase *db, gint64 *out_plan_id, GError **error);
+
+/* Ids of a run's plans, ordered by search point and rank. Returns: (owned) GArray of gint64. */
+GArray *db_list_plans (DbDatabase *db, gint64 run_id, GError **error);
+
+/* A stored run with its rejections, most frequent first. */
+typedef struct {
+  DbRunRecord run;
+  DbRejectedRecord *rejected;
+  gsize n_rejected;
+  /*< private >*/
+  GStringChunk *strings;
+} DbRun;
+
+void db_run_free (DbRun *run);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (DbRun, db_run_free)
+
+/* Returns: (owned) or NULL with DB_ERROR_NOT_FOUND. */
+DbRun *db_load_run (DbDatabase *db, gint64 run_id, GError **error);
+
+/* Content of the newest calibration called @name. Returns: (owned) or NULL (DB_ERROR_NOT_FOUND). */
+char *db_load_calibration (DbDatabase *db, const char *name, GError **error);
+
+G_END_DECLS
