@@ -1,0 +1,117 @@
+/* topo/cluster.h - a machine (node graph + fabric + GPU) and a cluster of its nodes.
+ *
+ * A *node* is what one operating system sees (gpus_per_node). A *domain* is the set of GPUs that
+ * talk without the network: the node, or the rack of 18 nodes for GB200 NVL72. The graph covers
+ * one domain (one node for a TPU pod). A cluster is nodes x fabric, never a graph of all nodes.
+ */
+#pragma once
+#include "base/catalog.h"
+#include "topo/gpu.h"
+#include "topo/graph.h"
+#include <glib.h>
+G_BEGIN_DECLS
+
+#define TOPO_MAX_GPUS_PER_NODE 64 /* sets of a node's GPUs are bits of a guint64 */
+
+typedef enum {
+  TOPO_WIRING_NONE,   /* PCIe only */
+  TOPO_WIRING_SWITCH, /* every GPU to every other of the domain at full rate */
+  TOPO_WIRING_PAIRS,  /* bridged pairs */
+  TOPO_WIRING_LINKS,  /* an explicit list: the DGX-1V cube mesh */
+  TOPO_WIRING_MESH,   /* the same number of links between every two GPUs of a node */
+  TOPO_WIRING_TORUS,  /* ICI; counted as a crossbar at the full rate of a chip */
+} TopoWiring;
+
+/* How far GPUs copy to each other directly; beyond, through host memory (class "-sys"). */
+typedef enum {
+  TOPO_P2P_NONE,   /* not at all */
+  TOPO_P2P_SWITCH, /* below a common PCIe switch */
+  TOPO_P2P_SOCKET, /* below one CPU (the default: crossing sockets is "-sys" by name) */
+} TopoP2p;
+
+typedef struct {
+  double bytes_per_s; /* port rate, one direction */
+  guint64 gpus;       /* GPUs of the node it serves, a bit each */
+} TopoNic;
+
+/* What a set of GPUs inside one node talks over (see topo_machine_subset). */
+typedef struct {
+  TopoLinkClass link_class;
+  gboolean crosses_socket;
+  double bytes_per_s; /* one direction per GPU, peak */
+} TopoSubset;
+
+typedef struct {
+  char *slug;   /* catalog slug, or the file's base name */
+  char *name;   /* display name */
+  TopoGpu *gpu; /* (owned) */
+  guint32 gpus_per_node;
+  guint32 domain_size; /* multiple of gpus_per_node */
+  TopoWiring wiring;
+  TopoLinkKind direct;       /* kind of the GPU-GPU links; unless WIRING_NONE */
+  double direct_bytes_per_s; /* all links of one GPU, one direction; 0 without */
+  gboolean nvls;             /* the switch reduces (NVLink SHARP) */
+  guint pcie_generation;     /* 0 unknown */
+  double pcie_bytes_per_s;   /* a GPU's own PCIe link, one direction; 0 unknown */
+  TopoP2p p2p;
+  double inter_socket_bytes_per_s; /* one direction; NaN unknown */
+  TopoFabric fabric;
+  guint32 n_nics;                 /* compute NICs of a node; 0 = network unknown */
+  TopoNic *nics;                  /* (owned) n_nics */
+  double nic_bytes_per_s_per_gpu; /* node total / gpus_per_node, one direction; 0 unknown */
+  guint32 rails;                  /* 0 unknown or not rail-optimised */
+  double price_usd_per_gpu_hour;  /* NaN unknown */
+  char *price_as_of;              /* NULL unknown */
+  char *price_source;             /* NULL unknown */
+  double power_limit_ratio;       /* power limit / TDP of the GPU; 1 by default */
+  TopoLinkClass node_link_class;  /* class of a group that fills the node */
+  double node_link_bytes_per_s;   /* its peak, one direction per GPU */
+  guint64 *direct_peers;          /* (owned) per GPU of a node: bits of its direct peers; n gpus */
+  guint8 *direct_count;           /* (owned) gpus_per_node^2 link counts; NULL with a switch */
+  TopoSubset *subsets;            /* (owned, nullable) by bit mask, gpus_per_node <= 8 */
+  TopoGraph *graph;               /* (owned) */
+  char **assumed;                 /* (owned) strv: what the file does not say, in words */
+  char *source;
+} TopoMachine;
+
+/*
+ * Loads by slug or path. @gpu_name (nullable) replaces the file's GPU: boards sold with several
+ * cards. Returns: (owned) or NULL.
+ */
+TopoMachine *topo_machine_load (const BaseCatalog *catalog, const char *name, const char *gpu_name,
+                                GError **error);
+/* @slug names it. @gpu: (owned, taken even on failure) */
+TopoMachine *topo_machine_new_from_ini (BaseIni *ini, const char *slug, TopoGpu *gpu,
+                                        GError **error);
+void topo_machine_free (TopoMachine *machine);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TopoMachine, topo_machine_free)
+
+/* Every machine of the catalog, in slug order. Returns: (owned) GPtrArray of TopoMachine. */
+GPtrArray *topo_machine_load_all (const BaseCatalog *catalog, GError **error);
+
+/* Class and rate of the GPUs in @mask (two bits or more) of one node. No allocation. */
+void topo_machine_subset (const TopoMachine *machine, guint64 mask, TopoSubset *out);
+
+/*
+ * GPUs used per domain when @gpus of them work: the whole domain, except that racks are filled
+ * alike where that leaves at most 1/9 of each idle (128 GPUs on NVL72: 2 racks x 64, the usual
+ * block of 16 trays), so that no group straddles racks without need.
+ */
+guint32 topo_machine_domain_in_use (const TopoMachine *machine, guint32 gpus);
+
+/* n nodes of a machine. Plain value; borrows the machine. */
+typedef struct {
+  const TopoMachine *machine;
+  guint32 gpus;
+  guint32 nodes;
+  guint32 domains;
+  guint32 domain_in_use; /* GPUs per domain */
+} TopoCluster;
+
+/*
+ * @gpus must be a multiple of the node, or less than one node; more than one domain needs a known
+ * network. Otherwise TOPO_ERROR_SIZE, saying the nearest legal counts.
+ */
+gboolean topo_cluster_init (TopoCluster *cluster, const TopoMachine *machine, guint64 gpus,
+                            GError **error);
+G_END_DECLS
