@@ -41,7 +41,8 @@ typedef enum {
  */
 gboolean base_units_parse (const char *text, BaseDim dim, double *out, GError **error);
 
-/* Whole bytes, at most 2^62. "0.5KiB" is 512; "0.3B" is refused (not whole). */
+/* Whole bytes, at most 2^62. "0.5KiB" is 512; "0.3B" is refused (not whole). A number with a
+ * prefix and a fraction was rounded by its writer: "139.8GiB" is taken to the nearest byte. */
 gboolean base_units_parse_bytes (const char *text, guint64 *out, GError **error);
 
 /* A plain decimal integer within [min, max]: no sign, no unit, no exponent. */
@@ -64,6 +65,12 @@ char *base_units_format_bytes (double bytes);
 char *base_units_format_seconds (double seconds);
 char *base_units_format_rate (double bytes_per_s);
 char *base_units_format_flop_rate (double flop_per_s);
+/* Words for messages: "bytes, for example 80GiB or 85.1GB" (owned), and @value in the SI unit of
+ * @dim, "1500000000 bytes" (owned). */
+char *base_units_describe (BaseDim dim);
+char *base_units_format_si (double value, BaseDim dim);
+const char *base_units_dim_name (BaseDim dim); /* "bytes" */
+
 char *base_units_format_count (guint64 count); /* 70553706496 -> "70,553,706,496" */
 
 G_END_DECLS
