@@ -1,0 +1,103 @@
+/* costmodel/evaluate.h - from block prices to a prediction: the arithmetic of one candidate.
+ *
+ * cost_evaluate_bound is tier 1 (closed form, peak memory, risk): it allocates nothing and is what
+ * the search runs on every candidate. cost_evaluate is tier 2 and fills a whole Prediction.
+ */
+#pragma once
+#include "costmodel/memory.h"
+#include "costmodel/pipeline.h"
+#include <glib.h>
+G_BEGIN_DECLS
+
+/* Prices of every segment under one template key. Plain value. */
+typedef struct {
+  CostContext context;      /* groups of the template: tp cp ep etp */
+  guint n_kinds;            /* block kinds */
+  CostBlock blocks[COST_MAX_RUN_KINDS];            /* under the layout's recompute */
+  CostBlock plain_blocks[COST_MAX_RUN_KINDS];      /* without recompute: full:block:N's other layers */
+  CostBlock embedding, head;
+  guint64 boundary_bytes;   /* one message between stages */
+} CostTemplate;
+
+gboolean cost_template_init (CostTemplate *out, const ModelArch *arch, const CostBlockKinds *kinds,
+                             const ModelJob *job, const ModelLayout *layout,
+                             const ModelProfile *profile, const TopoMachine *machine,
+                             const CostNumbers *numbers, guint32 gpus, GError **error);
+
+/* What cost_evaluate needs beside the layout; everything borrowed. */
+typedef struct {
+  const ModelArch *arch;
+  const ModelJob *job;
+  const ModelProfile *profile;
+  const TopoMachine *machine;
+  const CostNumbers *numbers;
+  guint32 gpus;
+  double model_flop;        /* model_step_flop (arch, job) */
+} CostProblem;
+
+/* Groups and messages of one (degrees, pp, dp, hsdp): memoised by the search. Plain value. */
+typedef struct {
+  CostGroup dp, edp, shard, replicate, embedding, tp;
+  TopoGroupShape dp_shape, edp_shape, pair_shape;
+  double p2p_s;             /* one boundary message */
+  guint32 communicators;
+} CostPlacement;
+void cost_placement_init (CostPlacement *out, const CostProblem *problem, const ModelLayout *layout,
+                          const CostTemplate *tmpl);
+
+typedef struct {
+  double lower_bound_s;     /* admissible: never above cost_evaluate's step_s */
+  double step_s;            /* closed form */
+  guint64 peak_bytes;       /* fullest stage, driver's view */
+  guint64 need_bytes;
+  double oom_risk;
+} CostBound;
+void cost_evaluate_bound (const CostProblem *problem, const ModelLayout *layout,
+                          const CostTemplate *tmpl, const CostStageMap *stages,
+                          const CostPlacement *placement, CostBound *out);
+
+typedef enum {
+  COST_PART_COMPUTE, COST_PART_TP, COST_PART_CP, COST_PART_EP, COST_PART_PP_BUBBLE, COST_PART_P2P,
+  COST_PART_DP, COST_PART_OPTIMIZER, COST_PART_OTHER, COST_PART_N_KINDS
+} CostPart;
+const char *cost_part_name (CostPart part); /* "compute", … the JSON keys */
+
+typedef struct {
+  guint32 stage;            /* pipeline rank */
+  guint32 layers;
+  double compute_s;         /* all micro-batches, forward and backward, exposed communication apart */
+  double oom_risk;
+  CostStageMemory memory;
+} CostStagePrediction;
+
+typedef struct {
+  ModelGroupKind kind;
+  guint32 size;
+  char *bottleneck;         /* (owned) */
+} CostGroupPrediction;
+
+typedef struct {
+  gboolean fits;            /* need of every stage <= usable bytes */
+  double step_s, step_s_p10, step_s_p90;
+  double breakdown_s[COST_PART_N_KINDS]; /* sums to step_s */
+  double tokens_per_s_per_gpu, tflops_per_gpu, mfu;
+  double oom_risk;          /* of the worst stage */
+  guint64 usable_bytes;
+  guint32 fullest_stage;    /* index into stages: peak, allocated, reserved, memory_bytes are its */
+  guint32 n_stages;
+  CostStagePrediction *stages;   /* (owned) one per pipeline rank */
+  guint n_groups;
+  CostGroupPrediction *groups;   /* (owned) groups of more than one rank */
+} CostPrediction;
+void cost_prediction_clear (CostPrediction *prediction);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (CostPrediction, cost_prediction_clear)
+
+gboolean cost_evaluate (const CostProblem *problem, const ModelLayout *layout,
+                        const CostTemplate *tmpl, const CostStageMap *stages,
+                        const CostPlacement *placement, CostPipelineScratch *scratch,
+                        CostPrediction *out, GError **error);
+
+/* The whole way for one resolved layout: template, stage map, placement, tier 2. */
+gboolean cost_predict (const CostProblem *problem, const ModelLayout *layout, CostPrediction *out,
+                       GError **error);
+G_END_DECLS

@@ -1,0 +1,35 @@
+/* costmodel/memory.h - bytes of one stage, by component, and the three views of them.
+ *
+ * Components are disjoint and sum to the driver's view. allocated = everything that goes through
+ * the caching allocator at its peak; reserved = allocated + fragmentation; driver (peak_bytes) =
+ * reserved + communicators + context. need, which decides out-of-memory, is allocated × the
+ * profile's need ratio + communicators + context: the allocator gives its cache back under
+ * pressure. Formulas and sources: docs/model.md.
+ */
+#pragma once
+#include "costmodel/blockcost.h"
+#include "costmodel/stagemap.h"
+#include <glib.h>
+G_BEGIN_DECLS
+
+typedef enum {
+  COST_MEMORY_WEIGHTS,
+  COST_MEMORY_GRADIENTS,    /* gradients and main gradients */
+  COST_MEMORY_OPTIMIZER,    /* master weights and moments */
+  COST_MEMORY_ACTIVATIONS,  /* kept from forward to backward, all micro-batches in flight */
+  COST_MEMORY_LOGITS,
+  COST_MEMORY_GATHERS,      /* FSDP units, gathered parameters, gradient buckets */
+  COST_MEMORY_COMM_BUFFERS, /* communicators */
+  COST_MEMORY_WORKSPACE,    /* recomputed tensors, activation gradients, cuBLAS, dummy buffers, step copy */
+  COST_MEMORY_CONTEXT,
+  COST_MEMORY_FRAGMENTATION,
+  COST_MEMORY_N_KINDS
+} CostMemoryKind;
+const char *cost_memory_kind_name (CostMemoryKind kind); /* "weights", … the JSON keys */
+
+typedef struct {
+  guint64 bytes[COST_MEMORY_N_KINDS];
+  guint64 allocated_bytes, reserved_bytes, peak_bytes, need_bytes;
+  guint64 in_flight_count; /* chunks × micro-batches alive */
+} CostStageMemory;
+G_END_DECLS
