@@ -22,6 +22,8 @@ const char *base_csv_cell (const BaseCsv *csv, guint row, guint column);
 guint base_csv_line (const BaseCsv *csv, guint row); /* line in the file where the row starts */
 /* Number in a cell: NaN if empty or not a number. */
 double base_csv_number (const BaseCsv *csv, guint row, const char *name);
+/* Refuses a table that lacks one of the NULL-terminated @names, with the nearest that it has. */
+gboolean base_csv_require_columns (const BaseCsv *csv, const char *const *names, GError **error);
 /* Writes one field with the quoting RFC 4180 asks for. */
 void base_csv_write_field (FILE *out, const char *text);
 G_END_DECLS
