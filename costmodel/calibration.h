@@ -2,15 +2,18 @@
  *
  * A calibration is an INI file of groups:
  *   [calibration]      name=, source=
- *   [gpu NAME]         NAME is a generation ("hopper") or a GPU slug; the slug wins key by key
+ *   [gpu NAME]         NAME is a GPU slug, a generation ("hopper"), or "default"
  *   [link CLASS]       TopoLinkClass word ("nvlink4", "pcie5-sys"), or "default"
  *   [fabric WORD]      TopoFabric word ("ib"), or "default"
  *   [profile NAME]     the fitted numbers of a profile, or "default"
  *   [step]             constants of the step, [memory] constants of memory and risk,
  *   [uncertainty]      spreads of predictions
- * A value is "0.907 +- 5%": the number and its relative standard deviation (log scale). Each group
- * says where it comes from in source=. Values resolve most specific first; what is resolved by a
- * "default" or a foreign generation is reported as assumed and widens the interval.
+ * A value is "0.907 +- 5%": the number and its relative standard deviation (log scale); without
+ * "+-" the spread is 0: a choice, not a measurement. Each group says where it comes from in
+ * source=. A [gpu GENERATION] group names in gpus= the slugs its numbers were read on. Values
+ * resolve key by key, most specific first: GPU slug, generation, default. What a default answered,
+ * or another GPU of the generation, is reported as assumed and widens the interval. The keys with
+ * their ranges are in calibration_schema.c, their meaning at the fields below.
  */
 #pragma once
 #include "base/catalog.h"
@@ -20,76 +23,132 @@
 #include <glib.h>
 G_BEGIN_DECLS
 
+/* Which ceiling a GEMM has. */
+typedef enum {
+  COST_PRECISION_16BIT, /* also fp32 */
+  COST_PRECISION_FP8,
+  COST_PRECISION_FP4,
+  COST_PRECISION_N_KINDS
+} CostPrecision;
+
 /* Dense GEMM, see gemm.h for the formula. */
 typedef struct {
-  double launch_s;
-  double ceiling_ratio[3]; /* of the dense peak: 16-bit, fp8, fp4 */
+  double launch_s;         /* fixed time of any kernel */
+  double ceiling_ratio[COST_PRECISION_N_KINDS]; /* of the dense peak of the dtype */
+  double mxfp8_ratio;      /* rate with block scales over that with tensor scales */
   double memory_ratio;     /* of HBM bandwidth */
-  double k0;               /* prologue + epilogue, in units of K */
+  double k0;               /* prologue + epilogue, in units of K; fp8 2 times, fp4 4 times this */
   double wave_ratio;       /* 1: whole waves are paid for, 0: persistent kernels */
   double power;            /* exponent of the soft maximum */
-  double feed_ratio;       /* bytes one SM takes in per FLOP of its peak */
+  double feed_ratio;       /* bytes per second one SM takes in, over its 16-bit peak in FLOP/s */
   double split_s;          /* cost of a split-K reduction */
   double long_loss;        /* ceiling lost per doubling of time beyond 10 us */
   double step_ratio;       /* rate inside a training step over the rate alone (power, clocks) */
+  double accumulate_ratio; /* of the 6 bytes per element that adding into fp32 moves more than
+                              writing 16 bits, the share that shows at DRAM */
 } CostGemm;
 
 typedef struct {
   CostGemm gemm;
-  double attention_ratio[3]; /* of the 16-bit peak at head size 128, forward: flash, fused, unfused softmax's HBM share */
-  double attention_backward_ratio; /* rate of flash backward over forward */
-  double attention_half_dim; /* head size at which half of the asymptote is reached */
-  double hbm_ratio;          /* memory-bound kernels */
+  /* Rate over the 16-bit peak, by ModelAttnKernel: flash and fused at head size 128, causal work
+   * only; unfused: of its two batched GEMMs over the whole square. */
+  double attention_ratio[3];
+  double attention_portable_ratio; /* rate of kernels not written for this generation over those
+                                      that are; counts as far as the profile uses them */
+  double attention_backward_ratio; /* rate of flash backward (2.5 x the FLOPs) over forward */
+  double attention_half_dim;       /* head size at which half of the asymptote is reached */
+  double hbm_ratio;                /* memory-bound kernels */
+  double nvls_share;               /* of link bandwidth with NVLS, 0: the generation has none */
+  double power_exponent;           /* rates scale as (power limit / TDP)^this */
+  double cublas_workspace_bytes;
 } CostGpuNumbers;
 
 typedef struct {
-  double base_s, hop_s, bandwidth_ratio;
+  double base_s;          /* launch and first step */
+  double hop_s;           /* one dependent step inside the domain */
+  double bandwidth_ratio; /* of the peak of one direction, large messages */
 } CostLinkNumbers;
 
 typedef struct {
-  double hop_s, bandwidth_ratio;
+  double hop_s;           /* one dependent step between domains */
+  double bandwidth_ratio; /* of the NIC rate, large messages */
   double straggler_ratio; /* step time lost per doubling of GPUs beyond 8 */
 } CostFabricNumbers;
 
 typedef struct {
-  double memory_factor;     /* of memory-bound ops */
-  double host_layer_s;      /* CPU time to launch one layer's forward and backward */
-  double overlap_tp_ratio, overlap_dp_ratio; /* share hidden where the layout's flag is set */
-  double reserved_ratio;    /* reserved over allocated */
-  double need_ratio;        /* need over allocated, in the OOM risk */
+  double memory_factor;            /* time of memory-bound ops over bytes / (HBM x hbm_ratio) */
+  double host_layer_s;             /* CPU time to launch one layer's forward and backward */
+  double p2p_host_s;               /* CPU time per pipeline message; also at step.p2p_host_s */
+  double overlap_tp_ratio;         /* share of tp communication hidden with overlap_tp set */
+  double overlap_dp_ratio;         /* share of a stage's time under which dp traffic can hide,
+                                      with overlap_dp set */
+  double overlap_ep_ratio;         /* share of expert all-to-all hidden */
+  double attention_portable_ratio; /* 1: portable kernels (FA2, SDPA), 0: the vendor's newest */
+  double reserved_ratio;           /* reserved over allocated */
+  double need_ratio;               /* need over allocated, in the OOM risk */
+  double tuned;                    /* 1: a stack its vendor tunes; 0: sigma_untuned is added */
 } CostProfileNumbers;
 
 typedef struct {
   double fixed_s;               /* per step: data, logging, clipping */
-  double p2p_host_s;            /* per pipeline message */
-  double bubble_ratio, head_ratio, imbalance_ratio; /* fitted corrections, 1: none */
-  double collective_delta, alltoall_steps, nvls_latency_s;
+  double p2p_host_s;            /* per pipeline message; the profile's */
+  double p2p_ratio;             /* of a boundary message's time that shows (evaluate applies) */
+  double p2p_interleaved_ratio; /* the same, further, where chunks are interleaved */
+  double bubble_ratio;          /* fitted corrections, 1: none. Of the bubble (evaluate applies) */
+  double head_ratio;            /* of the head's GEMMs: ALREADY in cost_op_s, never apply again */
+  double imbalance_ratio;       /* of max - mean over stages (evaluate applies) */
+  double collective_delta;      /* local copy or reduction, in wire steps; not on PCIe */
+  double alltoall_steps;        /* steps of an all-to-all = this x (1 + log2 g) */
+  double nvls_latency_s;
   double unoverlapped_tp_ratio; /* share of tp communication hidden even without overlap_tp */
+  double grouped_ratio;         /* time of a grouped GEMM over the formula's */
+  double grouped_low_ratio;     /* the same once more in 8 and 4 bits */
+  double align_loss;            /* time added when a GEMM's dimension divides by 1 only */
+  double misalign_loss;         /* align_loss grows by this many times where it doesn't divide by 8 */
+  double score_forward_bytes;   /* unfused attention: HBM bytes per score */
+  double score_backward_bytes;
+  double moe_host_factor;       /* host time of a MoE layer over a dense one */
+  double expert_host_s;         /* and per local expert */
 } CostStepNumbers;
 
 typedef struct {
   double context_bytes_default;
   double allocated_extra_bytes;  /* libraries' own allocations through the pool */
   double communicator_bytes;
-  double cublas_workspace_bytes; /* by generation in [gpu …] where known */
+  double cublas_workspace_bytes; /* the GPU's */
   double imbalance_ratio;        /* hottest expert rank over the mean, real routing */
-  double sigma_dense, sigma_moe, sigma_assumed; /* log sd of need */
+  double sigma_dense, sigma_moe; /* log sd of need */
+  double sigma_assumed;          /* added to it when the recompute or kernel is assumed */
 } CostMemoryNumbers;
 
+/* Log standard deviations of step time; the additions are in quadrature. */
 typedef struct {
-  double sigma_dense, sigma_moe, sigma_untuned, sigma_assumed, sigma_scale;
-  double z10, z90;
+  double sigma_dense, sigma_moe; /* a vendor-tuned stack */
+  double sigma_untuned;          /* added where profile.tuned is 0 */
+  double sigma_assumed;          /* added once per number resolved by a default */
+  double sigma_scale;            /* added once per doubling of nodes */
+  double z10, z90;               /* the step's p10, p90 = step x exp (z x sigma); z10 < 0 */
 } CostUncertaintyNumbers;
 
 typedef struct _CostCalibration CostCalibration;
 
 /* "default" or another slug of the catalog, or a file. */
-CostCalibration *cost_calibration_load (const BaseCatalog *catalog, const char *name, GError **error);
+CostCalibration *cost_calibration_load (const BaseCatalog *catalog, const char *name,
+                                        GError **error);
 CostCalibration *cost_calibration_from_ini (BaseIni *ini, const char *name, GError **error);
 void cost_calibration_free (CostCalibration *calibration);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (CostCalibration, cost_calibration_free)
 const char *cost_calibration_name (const CostCalibration *calibration);
-char *cost_calibration_hash (const CostCalibration *calibration); /* (owned) of all values */
+/* Every value and spread as an INI text in a fixed order; reads back to the same calibration.
+ * Returns: (owned) */
+char *cost_calibration_format (const CostCalibration *calibration);
+char *cost_calibration_hash (const CostCalibration *calibration); /* (owned) of that text */
+/*
+ * One number as the file gives it: @group "gpu hopper", @key "ceiling_16bit".
+ * @out_value, @out_spread: (out) (nullable). Returns: FALSE if the file does not say.
+ */
+gboolean cost_calibration_get (const CostCalibration *calibration, const char *group,
+                               const char *key, double *out_value, double *out_spread);
 
 /* All of a calibration that one machine and profile need, resolved. Plain value but @assumed. */
 typedef struct {
@@ -100,8 +159,8 @@ typedef struct {
   CostStepNumbers step;
   CostMemoryNumbers memory;
   CostUncertaintyNumbers uncertainty;
-  double nvls_share;        /* of link bandwidth with NVLS, 0: the generation has none */
-  GPtrArray *assumed;       /* (owned) char *: "gpu=b300: numbers of generation blackwell", … */
+  double nvls_share;        /* gpu.nvls_share */
+  GPtrArray *assumed;       /* (owned) char *: "gpu=b300-sxm: numbers of generation blackwell", … */
 } CostNumbers;
 
 /* Fails only if the calibration lacks what it cannot do without. */
