@@ -6,6 +6,7 @@
  */
 #pragma once
 #include "base/catalog.h"
+#include "model/dtype.h"
 #include "model/error.h"
 #include <glib.h>
 G_BEGIN_DECLS
@@ -51,6 +52,7 @@ typedef struct {
   /* model padding and stages */
   guint32 vocab_multiple;    /* vocabulary padded to a multiple of this × tp; 1: not padded */
   gboolean grouped_gemm;     /* experts as one grouped GEMM; else a loop of GEMMs */
+  guint32 dtypes;            /* what it trains in: bit 1 << ModelDtype */
   gboolean dummy_wgrad;      /* keeps a 16-bit buffer of the MLP's weight gradients of one layer */
 
   /* allocator */

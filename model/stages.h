@@ -1,9 +1,15 @@
 /* model/stages.h - which blocks each virtual pipeline stage holds.
  *
  * Virtual stage s = chunk·pp + rank for straight placement. A stage holds a contiguous range of
- * layers, the first also the embedding, the last also the head. "auto": equal layer counts when
- * layers divide by pp·vpp; otherwise balanced with embedding and head counted as one layer each,
- * extra layers placed from the middle outwards so that first and last stay the lightest.
+ * layers, the first also the embedding, the last also the head.
+ *
+ * "auto", for L layers in n stages:
+ *   n divides L: L/n each.
+ *   else, L + 2 >= 2n: embedding and head count as one layer each; every stage gets (L + 2)/n of
+ *     these, rounded down (the first and the last thus one layer less), and what is left goes one
+ *     by one to the stages nearest the middle, the earlier of two equally near ones first, since
+ *     the last stage's head costs time and the first one's embedding hardly any.
+ *   else: first and last hold one layer each; the stages between share L − 2 by the same rule.
  */
 #pragma once
 #include "model/layout.h"
@@ -11,6 +17,8 @@
 G_BEGIN_DECLS
 /* Layers of each of the @n_stages virtual stages. FALSE (nothing written) if one would be empty. */
 gboolean model_stages_balance (guint32 layers, guint32 n_stages, guint32 *out);
+/* Layers of stage @stage alone; needs 1 <= n_stages <= layers, stage < n_stages. */
+guint32 model_stages_balanced_at (guint32 layers, guint32 n_stages, guint32 stage);
 /* @layout's list, or the balanced one. @out has pp·vpp entries. FALSE if illegal. */
 gboolean model_stages_layers (const ModelArch *arch, const ModelLayout *layout, guint32 *out);
 /* Blocks of each run in layers [first, first + count): @out has arch->n_runs entries. */

@@ -1,0 +1,359 @@
+/* model/layout_parse.c - reads "tp=8,pp=8,vpp=3". */
+#include "base/suggest.h"
+#include "base/units.h"
+#include "model/layout-private.h"
+#include <string.h>
+
+#define MAX_DEGREE (1u << 20)
+
+/* What a parse has seen so far, for the keys that depend on each other. */
+typedef struct {
+  ModelLayout *layout;
+  gboolean zero_given, fsdp_given, fsdp, schedule_given;
+  guint n_stages; /* entries of stages=, 0: auto */
+} ParseState;
+
+typedef gboolean (*ParseFunc) (ParseState *state, const char *key, const char *value, gsize offset,
+                               GError **error);
+
+/* Every refusal of a value reads the same. */
+static gboolean
+refuse (const char *key, const char *value, GError **error, const char *expected)
+{
+  g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE, "layout: %s: found '%s', expected %s", key,
+               value, expected);
+  return FALSE;
+}
+
+static gboolean
+parse_count (const char *key, const char *value, guint32 min, guint32 max, guint32 *out,
+             GError **error)
+{
+  guint64 count;
+  if (base_units_parse_count (value, min, max, &count, NULL)) {
+    *out = (guint32)count;
+    return TRUE;
+  }
+  g_autofree char *expected = g_strdup_printf ("a whole number from %u to %u", min, max);
+  return refuse (key, value, error, expected);
+}
+
+static gboolean
+parse_degree (ParseState *state, const char *key, const char *value, gsize offset, GError **error)
+{
+  return parse_count (key, value, 1, MAX_DEGREE, G_STRUCT_MEMBER_P (state->layout, offset), error);
+}
+
+static gboolean
+parse_flag (ParseState *state, const char *key, const char *value, gsize offset, GError **error)
+{
+  gboolean *out = G_STRUCT_MEMBER_P (state->layout, offset);
+  if (!g_str_equal (value, "0") && !g_str_equal (value, "1"))
+    return refuse (key, value, error, "0 or 1");
+  *out = value[0] == '1';
+  return TRUE;
+}
+
+static gboolean
+parse_zero (ParseState *state, const char *key, const char *value, gsize offset, GError **error)
+{
+  guint32 stage;
+  if (!parse_count (key, value, 0, 3, &stage, error))
+    return FALSE;
+  state->layout->zero = (guint8)stage;
+  state->zero_given = TRUE;
+  return TRUE;
+}
+
+static gboolean
+parse_fsdp (ParseState *state, const char *key, const char *value, gsize offset, GError **error)
+{
+  if (!g_str_equal (value, "0") && !g_str_equal (value, "1"))
+    return refuse (key, value, error, "0 or 1");
+  state->fsdp_given = TRUE;
+  state->fsdp = value[0] == '1';
+  return TRUE;
+}
+
+/* Index of @value in @names, or an error that lists them. */
+static gboolean
+parse_word (const char *key, const char *value, const char *const *names, guint *out,
+            GError **error)
+{
+  for (guint i = 0; names[i] != NULL; i++)
+    if (g_str_equal (value, names[i])) {
+      *out = i;
+      return TRUE;
+    }
+  g_autofree char *list = g_strjoinv (", ", (char **)names);
+  const char *near = base_suggest (value, names);
+  g_autofree char *expected = near != NULL
+                                  ? g_strdup_printf ("one of %s; did you mean '%s'", list, near)
+                                  : g_strdup_printf ("one of %s", list);
+  return refuse (key, value, error, expected);
+}
+
+static gboolean
+parse_schedule (ParseState *state, const char *key, const char *value, gsize offset, GError **error)
+{
+  state->schedule_given = TRUE;
+  if (g_str_has_prefix (value, "file:")) {
+    if (value[5] == '\0')
+      return refuse (key, value, error, "a path after 'file:'");
+    state->layout->schedule = MODEL_SCHEDULE_FILE;
+    state->layout->schedule_file = g_strdup (value + 5);
+    return TRUE;
+  }
+  guint kind;
+  if (!parse_word (key, value, model_schedule_names, &kind, error))
+    return FALSE;
+  if (kind == MODEL_SCHEDULE_FILE)
+    return refuse (key, value, error, "a path after it: 'file:PATH'");
+  state->layout->schedule = kind;
+  return TRUE;
+}
+
+static gboolean
+parse_attn (ParseState *state, const char *key, const char *value, gsize offset, GError **error)
+{
+  guint kernel;
+  if (!parse_word (key, value, model_attn_names, &kernel, error))
+    return FALSE;
+  state->layout->attn = kernel;
+  return TRUE;
+}
+
+static gboolean
+parse_cp_comm (ParseState *state, const char *key, const char *value, gsize offset, GError **error)
+{
+  guint comm;
+  if (!parse_word (key, value, model_cp_comm_names, &comm, error))
+    return FALSE;
+  state->layout->cp_comm = comm;
+  return TRUE;
+}
+
+static gboolean
+parse_dtype (ParseState *state, const char *key, const char *value, gsize offset, GError **error)
+{
+  if (!model_dtype_parse (value, &state->layout->dtype))
+    return refuse (key, value, error, "one of bf16, fp16, fp8, mxfp8, nvfp4, fp32");
+  return TRUE;
+}
+
+static gboolean
+parse_tp_sync (ParseState *state, const char *key, const char *value, gsize offset, GError **error)
+{
+  double ratio;
+  if (!base_units_parse (value, BASE_DIM_RATIO, &ratio, NULL) || !(ratio > 0 && ratio <= 1))
+    return refuse (key, value, error, "a ratio above 0 and at most 1");
+  state->layout->tp_sync = ratio;
+  return TRUE;
+}
+
+/* "auto", or layers per virtual stage: "15+16+16+15". */
+static gboolean
+parse_stages (ParseState *state, const char *key, const char *value, gsize offset, GError **error)
+{
+  if (g_str_equal (value, "auto"))
+    return TRUE;
+  g_auto (GStrv) parts = g_strsplit (value, "+", -1);
+  guint n = g_strv_length (parts);
+  state->layout->stage_layers = g_new (guint32, n);
+  state->n_stages = n;
+  for (guint i = 0; i < n; i++) {
+    guint64 layers;
+    if (!base_units_parse_count (parts[i], 1, MAX_DEGREE, &layers, NULL))
+      return refuse (key, value, error,
+                     "'auto' or at least one layer per stage, as in 15+16+16+15");
+    state->layout->stage_layers[i] = (guint32)layers;
+  }
+  return TRUE;
+}
+
+static gboolean
+parse_modules (ModelRecompute *recompute, const char *key, const char *value, const char *list,
+               GError **error)
+{
+  g_auto (GStrv) parts = g_strsplit (list, "+", -1);
+  for (guint i = 0; parts[i] != NULL; i++) {
+    guint module;
+    if (!parse_word (key, parts[i], model_recompute_module_names, &module, error))
+      return FALSE;
+    if (recompute->modules & (1u << module))
+      return refuse (key, value, error, "each module once");
+    recompute->modules |= (guint16)(1u << module);
+  }
+  if (recompute->modules == 0)
+    return refuse (key, value, error, "modules after 'selective:', as in selective:core_attn+mlp");
+  return TRUE;
+}
+
+static gboolean
+parse_full (ModelRecompute *recompute, const char *key, const char *value, const char *rest,
+            GError **error)
+{
+  const char *number = rest;
+  if (g_str_has_prefix (rest, "uniform:")) {
+    recompute->method = MODEL_RECOMPUTE_UNIFORM;
+    number += strlen ("uniform:");
+  } else if (g_str_has_prefix (rest, "block:")) {
+    recompute->method = MODEL_RECOMPUTE_BLOCK;
+    number += strlen ("block:");
+  } else {
+    return refuse (key, value, error, "full, full:uniform:N or full:block:N");
+  }
+  return parse_count (key, number, 1, MAX_DEGREE, &recompute->n, error);
+}
+
+static gboolean
+parse_recompute (ParseState *state, const char *key, const char *value, gsize offset,
+                 GError **error)
+{
+  ModelRecompute *recompute = &state->layout->recompute;
+  if (g_str_equal (value, "none"))
+    return TRUE;
+  if (g_str_equal (value, "selective")) {
+    *recompute = (ModelRecompute){ .kind = MODEL_RECOMPUTE_SELECTIVE,
+                                   .modules = MODEL_RECOMPUTE_CORE_ATTN };
+    return TRUE;
+  }
+  if (g_str_has_prefix (value, "selective:")) {
+    recompute->kind = MODEL_RECOMPUTE_SELECTIVE;
+    return parse_modules (recompute, key, value, value + strlen ("selective:"), error);
+  }
+  *recompute
+      = (ModelRecompute){ .kind = MODEL_RECOMPUTE_FULL, .method = MODEL_RECOMPUTE_UNIFORM, .n = 1 };
+  if (g_str_equal (value, "full"))
+    return TRUE;
+  if (g_str_has_prefix (value, "full:"))
+    return parse_full (recompute, key, value, value + strlen ("full:"), error);
+  return refuse (key, value, error,
+                 "none, selective[:MODULE+MODULE…] or full[:uniform:N|:block:N]");
+}
+
+typedef struct {
+  const char *key;
+  ParseFunc parse;
+  gsize offset; /* of the field that parse_degree and parse_flag set */
+} KeyFacts;
+
+#define FIELD(name) G_STRUCT_OFFSET (ModelLayout, name)
+static const KeyFacts keys[] = {
+  { "tp", parse_degree, FIELD (tp) },
+  { "cp", parse_degree, FIELD (cp) },
+  { "pp", parse_degree, FIELD (pp) },
+  { "vpp", parse_degree, FIELD (vpp) },
+  { "ep", parse_degree, FIELD (ep) },
+  { "etp", parse_degree, FIELD (etp) },
+  { "mbs", parse_degree, FIELD (mbs) },
+  { "dp", parse_degree, FIELD (dp) },
+  { "hsdp", parse_degree, FIELD (hsdp) },
+  { "sp", parse_flag, FIELD (sp) },
+  { "overlap_tp", parse_flag, FIELD (overlap_tp) },
+  { "overlap_dp", parse_flag, FIELD (overlap_dp) },
+  { "overlap_p2p", parse_flag, FIELD (overlap_p2p) },
+  { "zero", parse_zero, 0 },
+  { "fsdp", parse_fsdp, 0 },
+  { "recompute", parse_recompute, 0 },
+  { "schedule", parse_schedule, 0 },
+  { "stages", parse_stages, 0 },
+  { "attn", parse_attn, 0 },
+  { "dtype", parse_dtype, 0 },
+  { "cp_comm", parse_cp_comm, 0 },
+  { "tp_sync", parse_tp_sync, 0 },
+};
+#undef FIELD
+
+static gboolean
+refuse_key (const char *key, GError **error)
+{
+  const char *names[G_N_ELEMENTS (keys) + 1] = { NULL };
+  for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
+    names[i] = keys[i].key;
+  const char *near = base_suggest (key, names);
+  if (near != NULL) {
+    g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE,
+                 "layout: unknown key '%s': did you mean '%s'", key, near);
+    return FALSE;
+  }
+  g_autofree char *list = g_strjoinv (" ", (char **)names);
+  g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE,
+               "layout: unknown key '%s': expected one of %s", key, list);
+  return FALSE;
+}
+
+/* One "key=value"; @seen has a bit per entry of keys[]. */
+static gboolean
+parse_pair (ParseState *state, char *pair, guint32 *seen, GError **error)
+{
+  char *equals = strchr (pair, '=');
+  if (equals == NULL) {
+    g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE,
+                 "layout: found '%s', expected key=value pairs with commas between them, "
+                 "as in tp=8,pp=4",
+                 pair);
+    return FALSE;
+  }
+  *equals = '\0';
+  const char *key = g_strstrip (pair), *value = g_strstrip (equals + 1);
+  for (guint i = 0; i < G_N_ELEMENTS (keys); i++) {
+    if (!g_str_equal (key, keys[i].key))
+      continue;
+    if (*seen & (1u << i)) {
+      g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE, "layout: key '%s' is given twice", key);
+      return FALSE;
+    }
+    *seen |= 1u << i;
+    return keys[i].parse (state, key, value, keys[i].offset, error);
+  }
+  return refuse_key (key, error);
+}
+
+/* Keys that depend on each other, once all of them are known. */
+static gboolean
+finish (ParseState *state, GError **error)
+{
+  ModelLayout *layout = state->layout;
+  guint64 n_stages = (guint64)layout->pp * layout->vpp;
+  if (state->fsdp_given && state->zero_given && state->fsdp != (layout->zero == 3)) {
+    g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE,
+                 "layout: fsdp=%d contradicts zero=%u: fsdp=1 is another name for zero=3",
+                 state->fsdp, layout->zero);
+    return FALSE;
+  }
+  if (state->fsdp)
+    layout->zero = 3;
+  if (!state->schedule_given)
+    layout->schedule = model_schedule_default (layout->vpp);
+  if (state->n_stages != 0 && state->n_stages != n_stages) {
+    g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE,
+                 "layout: stages: found %u stages, expected pp·vpp = %" G_GUINT64_FORMAT,
+                 state->n_stages, n_stages);
+    return FALSE;
+  }
+  return TRUE;
+}
+
+gboolean
+model_layout_parse (ModelLayout *layout, const char *text, const ModelProfile *profile,
+                    GError **error)
+{
+  model_layout_init (layout, profile);
+  layout->dp = 0;
+  g_auto (GStrv) pairs = g_strsplit (text, ",", -1);
+  ParseState state = { .layout = layout };
+  guint32 seen = 0;
+  gboolean ok = TRUE;
+  if (pairs[0] == NULL) {
+    g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE,
+                 "layout: empty, expected at least one key=value, as in tp=1");
+    ok = FALSE;
+  }
+  for (guint i = 0; ok && pairs[i] != NULL; i++)
+    ok = parse_pair (&state, pairs[i], &seen, error);
+  ok = ok && finish (&state, error);
+  if (!ok)
+    model_layout_clear (layout);
+  return ok;
+}
