@@ -15,8 +15,8 @@ typedef struct {
   DbCellKind kind;
   gint64 integer;
   double real;
-  const char *text;   /* (borrowed) until the callback returns; valid UTF-8, NUL after it; may
-                        contain NUL bytes before @length */
+  const char *text;   /* (borrowed) until the callback returns; NUL-terminated valid UTF-8, with
+                       U+FFFD in place of bytes that are neither */
   const guint8 *blob; /* (borrowed) (nullable if empty) until the callback returns */
   gsize length;       /* bytes of @text or @blob */
 } DbCell;

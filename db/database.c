@@ -1,0 +1,159 @@
+#include "db/database.h"
+#include "db/file-private.h"
+#include "db/readonly-private.h"
+#include "db/schema-private.h"
+#include "db/sql-private.h"
+#include <glib/gstdio.h>
+#include <sys/stat.h>
+
+void
+db_database_free (DbDatabase *db)
+{
+  if (db == NULL)
+    return;
+  sqlite3_close_v2 (db->handle);
+  sqlite3_close_v2 (db->guard); /* last, see readonly-private.h */
+  g_free (db->path);
+  g_free (db->full_path);
+  g_free (db);
+}
+
+const char *
+db_database_path (const DbDatabase *db)
+{
+  return db->path;
+}
+
+/* A file from elsewhere may hold views that call functions, or text that looks like a name. */
+static gboolean
+distrust_content (DbDatabase *db, GError **error)
+{
+  static const int switches[][2] = {
+    { SQLITE_DBCONFIG_DEFENSIVE, 1 },
+    { SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0 },
+    { SQLITE_DBCONFIG_DQS_DML, 0 },
+    { SQLITE_DBCONFIG_DQS_DDL, 0 },
+    { SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0 },
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS (switches); i++) {
+    int code = sqlite3_db_config (db->handle, switches[i][0], switches[i][1], NULL);
+    if (code != SQLITE_OK)
+      return db_sql_set_error (db->handle, db->path, code, "opening", error);
+  }
+  return TRUE;
+}
+
+/* Asks for a journal mode; *out_wal says whether the log is in use then. A file system or another
+ * connection may refuse: the file then stays in the mode it has. */
+static gboolean
+set_journal (DbDatabase *db, const char *mode, gboolean *out_wal, GError **error)
+{
+  g_autofree char *sql = g_strdup_printf ("PRAGMA journal_mode = %s", mode);
+  g_autoptr (DbStmt) stmt = db_sql_prepare (db, sql, error);
+  if (stmt == NULL)
+    return FALSE;
+  gboolean row = FALSE;
+  if (!db_sql_next (db, stmt, "choosing a journal", &row, error))
+    return FALSE;
+  *out_wal = row && g_strcmp0 ((const char *)sqlite3_column_text (stmt, 0), "wal") == 0;
+  return TRUE;
+}
+
+static gboolean
+choose_journal (DbDatabase *db, const DbFile *file, char **out_warning, GError **error)
+{
+  gboolean wal = FALSE;
+  g_autoptr (GError) refused = NULL;
+  if (file->shared_memory && !set_journal (db, "WAL", &wal, &refused))
+    g_debug ("%s", refused->message);
+  if (!wal && !set_journal (db, "DELETE", &wal, error))
+    return FALSE;
+  gboolean somebody_reads = refused != NULL && refused->code == DB_ERROR_BUSY;
+  if (!wal && !somebody_reads && out_warning != NULL)
+    *out_warning = g_strdup_printf ("database '%s': its file system%s%s%s cannot hold a "
+                                    "write-ahead log; using a slower journal",
+                                    db->path, file->file_system != NULL ? " (" : "",
+                                    file->file_system != NULL ? file->file_system : "",
+                                    file->file_system != NULL ? ")" : "");
+  /* With the log a power cut can lose the last commits but damages nothing. */
+  return db_sql_exec (db, wal ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL",
+                      "opening", error);
+}
+
+static gboolean
+prepare_writable (DbDatabase *db, const DbFile *file, char **out_warning, GError **error)
+{
+  static const char settings[] = "PRAGMA foreign_keys = ON; PRAGMA cache_size = -65536";
+  gint64 foreign_keys = 0;
+  if (sqlite3_db_readonly (db->handle, "main") != 0) {
+    g_set_error (error, DB_ERROR, DB_ERROR_UNUSABLE,
+                 "database '%s': the file or its file system is read-only; name another file with "
+                 "--db",
+                 db->path);
+    return FALSE;
+  }
+  /* Until the version is known to be ours, closing must not fold a log into the file. */
+  sqlite3_db_config (db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+  if (!distrust_content (db, error) || !db_sql_exec (db, settings, "opening", error)
+      || !db_sql_get_int (db, "PRAGMA foreign_keys", "opening", &foreign_keys, error)
+      || !db_schema_migrate (db, error))
+    return FALSE;
+  if (foreign_keys != 1) {
+    g_set_error (error, DB_ERROR, DB_ERROR_UNUSABLE,
+                 "database '%s': this SQLite library has no foreign keys", db->path);
+    return FALSE;
+  }
+  sqlite3_db_config (db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
+  return choose_journal (db, file, out_warning, error);
+}
+
+/* A file that this call made and could not fill is no use to anybody. */
+static void
+remove_if_new (const DbFile *file)
+{
+  struct stat info;
+  if (!file->exists && stat (file->full_path, &info) == 0 && info.st_size == 0)
+    g_unlink (file->full_path);
+}
+
+static gboolean
+open_writable (DbDatabase *db, const DbFile *file, char **out_warning, GError **error)
+{
+  int code = sqlite3_open_v2 (file->full_path, &db->handle,
+                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
+  if (code != SQLITE_OK)
+    return db_sql_set_error (db->handle, db->path, code, "opening", error);
+  sqlite3_extended_result_codes (db->handle, 1);
+  sqlite3_busy_timeout (db->handle, DB_BUSY_TIMEOUT_MS);
+  if (prepare_writable (db, file, out_warning, error))
+    return TRUE;
+  remove_if_new (file);
+  return FALSE;
+}
+
+static gboolean
+open_readable (DbDatabase *db, const DbFile *file, GError **error)
+{
+  db->read_only = TRUE;
+  return db_readonly_open (db, file, error) && distrust_content (db, error)
+         && db_sql_exec (db, "PRAGMA query_only = ON", "opening", error)
+         && db_schema_check_version (db, error);
+}
+
+DbDatabase *
+db_database_open (const char *path, DbOpenMode mode, char **out_warning, GError **error)
+{
+  g_return_val_if_fail (path != NULL, NULL);
+  g_auto (DbFile) file = { 0 };
+  g_autoptr (DbDatabase) db = NULL;
+  if (out_warning != NULL)
+    *out_warning = NULL;
+  if (!db_file_inspect (path, mode == DB_OPEN_READ_ONLY, &file, error))
+    return NULL;
+  db = g_new0 (DbDatabase, 1);
+  db->path = g_strdup (path);
+  db->full_path = g_strdup (file.full_path);
+  gboolean ok = mode == DB_OPEN_READ_ONLY ? open_readable (db, &file, error)
+                                          : open_writable (db, &file, out_warning, error);
+  return ok ? g_steal_pointer (&db) : NULL;
+}

@@ -1,0 +1,39 @@
+/* db/schema-private.h - the tables and how an older file gets them. */
+#pragma once
+#include "db/sql-private.h"
+G_BEGIN_DECLS
+
+/* SQL that takes an empty file to schema version 1. */
+extern const char db_schema_v1_sql[];
+
+/*
+ * Brings the file to this build's schema, one transaction per version.
+ *
+ * Refuses, before any change, a file that is newer or holds somebody else's tables.
+ */
+gboolean db_schema_migrate (DbDatabase *db, GError **error);
+
+/* Refuses a file of another version (read-only connections cannot migrate). */
+gboolean db_schema_check_version (DbDatabase *db, GError **error);
+
+/* What a table, view or column is. */
+typedef struct {
+  const char *name;
+  const char *text;
+} DbColumnDoc;
+
+typedef struct {
+  const char *name;
+  const char *text;
+  const char *like; /* (nullable) objects, blank between, that describe its other columns */
+  const DbColumnDoc *columns;
+  guint n_columns;
+} DbObjectDoc;
+
+/* Every table and view, in reading order. */
+const DbObjectDoc *db_schema_docs (guint *out_n);
+
+/* Description of @object.@column, or NULL. (borrowed) */
+const char *db_schema_column_text (const char *object, const char *column);
+
+G_END_DECLS

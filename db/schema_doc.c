@@ -1,0 +1,242 @@
+/* Every table, view and column in words. docs/schema.md and 'plait query --schema' are made from
+ * these; a test compares them with the tables themselves. */
+#include "db/schema-private.h"
+
+/* clang-format off */
+static const DbColumnDoc machine_columns[] = {
+  { "machine_id", "number of the row" },
+  { "hash", "hash of all other columns: equal content is stored once" },
+  { "name", "slug in the catalog, or path of the user's file" },
+  { "content", "every fact of the machine, as text" },
+  { "gpu", "slug of its GPU" },
+  { "gpus_per_node", "GPUs of one node" },
+  { "usd_per_gpu_h", "price of one GPU for one hour in US dollars; NULL: not known" },
+  { "price_as_of", "date of that price" },
+};
+static const DbColumnDoc model_columns[] = {
+  { "model_id", "number of the row" },
+  { "hash", "hash of all other columns: equal content is stored once" },
+  { "name", "slug in the catalog, or path of the user's file" },
+  { "content", "every fact of the architecture, as text" },
+  { "family", "family of the architecture, for example llama" },
+  { "parameters", "all weights" },
+  { "parameters_active", "weights that one token meets (fewer than all where there are experts)" },
+};
+static const DbColumnDoc job_columns[] = {
+  { "job_id", "number of the row" },
+  { "hash", "hash of all other columns: equal content is stored once" },
+  { "phase", "train, prefill or decode" },
+  { "seq", "tokens of one sequence" },
+  { "global_batch", "sequences of one step over all GPUs" },
+  { "optimizer", "optimizer whose state is held" },
+  { "dropout", "probability of dropout, 0 to 1" },
+};
+static const DbColumnDoc calibration_columns[] = {
+  { "calibration_id", "number of the row" },
+  { "hash", "hash of all other columns: equal content is stored once" },
+  { "name", "name; 'default' is the catalog's" },
+  { "content", "every number of the cost model with spread and provenance, as text" },
+  { "source", "catalog, or where it was fitted or measured" },
+};
+static const DbColumnDoc run_columns[] = {
+  { "run_id", "number of the run; never used twice" },
+  { "command", "command that made it: plan, predict, ..." },
+  { "inputs", "everything asked for, as canonical text" },
+  { "inputs_hash", "hash of the inputs: equal questions have equal hashes" },
+  { "plait_version", "version of plait that ran" },
+  { "status", "running, done, failed or interrupted; a process that was killed leaves running" },
+  { "started_at", "start, ISO 8601, UTC" },
+  { "finished_at", "end, ISO 8601, UTC; NULL while running" },
+  { "message", "why it failed or was interrupted" },
+  { "legal_count", "layouts that the rules allow" },
+  { "costed_count", "of these, costed in closed form (tier 1)" },
+  { "exact_count", "of these, costed by the exact schedule recurrence (tier 2)" },
+  { "simulated_count", "of these, played event by event (tier 3)" },
+  { "pruned_bound_count", "layouts dropped because their lower bound could not win" },
+  { "pruned_risk_count", "layouts dropped for their risk of running out of memory" },
+  { "elapsed_s", "seconds that the whole command took" },
+  { "search_s", "seconds that the search took" },
+  { "simulate_s", "seconds that event simulation took" },
+  { "jobs_count", "threads used" },
+};
+static const DbColumnDoc rejected_columns[] = {
+  { "run_id", "run" },
+  { "reason", "rule that refused the layouts" },
+  { "count", "layouts refused for it" },
+};
+static const DbColumnDoc plan_columns[] = {
+  { "plan_id", "number of the plan, as 'plait show' takes it; never used twice" },
+  { "run_id", "run that found it" },
+  { "machine_id", "machine it is for" },
+  { "model_id", "model it is for" },
+  { "job_id", "job it is for" },
+  { "calibration_id", "calibration behind its numbers" },
+  { "rank", "1 is the best of its run, model, machine, GPU count and job" },
+  { "gpus", "GPUs used" },
+  { "global_batch", "sequences of one step over all GPUs" },
+  { "seq", "tokens of one sequence" },
+  { "profile", "framework profile" },
+  { "layout_text", "layout as --layout takes it" },
+  { "tp", "tensor-parallel size" },
+  { "sp", "1: sequence parallelism within the tensor-parallel group" },
+  { "cp", "context-parallel size" },
+  { "pp", "pipeline stages" },
+  { "vpp", "model chunks per pipeline rank (virtual stages)" },
+  { "ep", "expert-parallel size" },
+  { "etp", "tensor-parallel size of experts" },
+  { "dp", "data-parallel size" },
+  { "mbs", "sequences of one micro-batch" },
+  { "zero", "what data-parallel ranks shard: 0 nothing, 1 optimizer, 2 and gradients, 3 and weights" },
+  { "hsdp", "size of a shard group; NULL: all data-parallel ranks" },
+  { "recompute", "what backward rebuilds: none, selective[:modules], full[:how:N]" },
+  { "schedule", "pipeline schedule" },
+  { "stages", "layers of each stage: auto, or a list such as 15+16+16+15" },
+  { "attn", "attention kernel: flash, fused, unfused" },
+  { "dtype", "number format of the matrix products" },
+  { "cp_comm", "how context-parallel ranks exchange: p2p, a2a, allgather" },
+  { "tp_sync", "fraction of tensor-parallel synchronisations that are made, 0 to 1" },
+  { "overlap_tp", "1: tensor-parallel traffic overlaps with compute" },
+  { "overlap_dp", "1: data-parallel traffic overlaps with compute" },
+  { "overlap_p2p", "1: traffic between stages overlaps with compute" },
+  { "usd_per_gpu_h", "price used, US dollars per GPU and hour; NULL: not known" },
+};
+static const DbColumnDoc prediction_columns[] = {
+  { "plan_id", "plan" },
+  { "step_s", "seconds of one step" },
+  { "step_s_p10", "one step in ten is faster than this" },
+  { "step_s_p90", "one step in ten is slower than this" },
+  { "simulated_s", "seconds of one step by event simulation; NULL: not simulated" },
+  { "tokens_per_s_per_gpu", "tokens trained (or served) per second and GPU" },
+  { "tflops_per_gpu", "model TFLOP/s per GPU: causal attention halved, recompute not counted" },
+  { "mfu", "the same over the dense peak of the number format, 0 to 1" },
+  { "oom_risk", "probability of running out of memory, 0 to 1, riskiest stage" },
+  { "fits", "1: expected to fit" },
+  { "peak_bytes", "peak of the fullest stage per GPU, as the driver counts" },
+  { "allocated_bytes", "of these, allocated by tensors" },
+  { "reserved_bytes", "of these, reserved by the framework's allocator" },
+  { "usable_bytes", "what a GPU of this machine offers" },
+  { "cost_usd_per_1e12_tokens", "US dollars per 10^12 tokens; NULL: no price known" },
+};
+static const DbColumnDoc stage_memory_columns[] = {
+  { "plan_id", "plan" },
+  { "stage", "pipeline stage, from 0" },
+  { "layers", "transformer layers it holds" },
+  { "in_flight_count", "micro-batches (chunks) whose activations are held at the peak" },
+  { "compute_s", "seconds it computes per step" },
+  { "peak_bytes", "peak per GPU as the driver counts; sum of the ten components" },
+  { "allocated_bytes", "of these, allocated by tensors" },
+  { "reserved_bytes", "of these, reserved by the framework's allocator" },
+  { "oom_risk", "probability that this stage runs out of memory, 0 to 1" },
+  { "weights_bytes", "weights" },
+  { "gradients_bytes", "gradients, with main gradients" },
+  { "optimizer_bytes", "optimizer state, with main weights" },
+  { "activations_bytes", "tensors kept from forward to backward" },
+  { "logits_bytes", "logits and what the loss needs" },
+  { "gathers_bytes", "weights gathered for use when they are sharded" },
+  { "comm_buffers_bytes", "buffers of communicators" },
+  { "workspace_bytes", "what recompute rebuilds, gradients of activations, scratch of kernels" },
+  { "context_bytes", "driver context and loaded kernels" },
+  { "fragmentation_bytes", "reserved by the allocator and not usable" },
+};
+static const DbColumnDoc breakdown_columns[] = {
+  { "plan_id", "plan" },
+  { "component", "compute, tp, cp, ep, pp_bubble, p2p, dp, optimizer, other" },
+  { "exposed_s", "seconds of the step it accounts for on the critical stage; they sum to step_s" },
+};
+static const DbColumnDoc comm_group_columns[] = {
+  { "plan_id", "plan" },
+  { "kind", "what the ranks of the group share: tp, cp, ep, dp, pp, ..." },
+  { "size", "ranks of one group" },
+  { "bottleneck", "link that limits it" },
+};
+static const DbColumnDoc assumed_columns[] = {
+  { "plan_id", "plan" },
+  { "key", "value that nobody stated" },
+  { "value", "what was taken for it" },
+  { "why", "reason for taking that" },
+};
+static const DbColumnDoc plan_result_columns[] = {
+  { "plan_id", "number of the plan, as 'plait show' takes it" },
+  { "model", "name of the model" },
+  { "machine", "name of the machine" },
+  { "phase", "train, prefill or decode" },
+  { "calibration", "name of the calibration behind the numbers" },
+};
+static const DbColumnDoc plan_memory_columns[] = {
+  { "usable_bytes", "what a GPU of this machine offers" },
+  { "free_bytes", "usable minus peak; negative: too much by that" },
+  { "is_fullest", "1: the stage with the highest peak of its plan (the first of equals)" },
+};
+static const DbColumnDoc run_summary_columns[] = {
+  { "rejected_count", "layouts that the rules refuse" },
+  { "plan_count", "plans stored" },
+  { "models", "names of the models, with commas between them" },
+  { "machines", "names of the machines, with commas between them" },
+  { "gpus_min", "least GPU count of its plans" },
+  { "gpus_max", "greatest GPU count of its plans" },
+  { "best_plan_id", "its best plan: one that fits first, then most tokens per second in all" },
+};
+
+#define COLUMNS(list) list, G_N_ELEMENTS (list)
+static const DbObjectDoc objects[] = {
+  { "best_plan", "View: the best plan of every run, model, machine, GPU count and job.",
+    "plan_result", NULL, 0 },
+  { "plan_result", "View: every stored plan with its names, prediction and layout.",
+    "prediction plan", COLUMNS (plan_result_columns) },
+  { "plan_memory", "View: memory of every stage of every plan.",
+    "stage_memory plan_result", COLUMNS (plan_memory_columns) },
+  { "run_summary", "View: every run with what it searched and found.", "run",
+    COLUMNS (run_summary_columns) },
+  { "run", "One invocation that stores plans.", NULL, COLUMNS (run_columns) },
+  { "rejected", "Why layouts of a run were refused.", NULL, COLUMNS (rejected_columns) },
+  { "plan", "A layout of a model on a machine.", NULL, COLUMNS (plan_columns) },
+  { "prediction", "What a plan is expected to do; one row per plan.", NULL,
+    COLUMNS (prediction_columns) },
+  { "stage_memory", "Memory of one pipeline stage of a plan, per GPU.", NULL,
+    COLUMNS (stage_memory_columns) },
+  { "breakdown", "Where the time of a step goes.", NULL, COLUMNS (breakdown_columns) },
+  { "comm_group", "Communication groups of a plan.", NULL, COLUMNS (comm_group_columns) },
+  { "assumed", "What a plan rests on that nobody stated.", NULL, COLUMNS (assumed_columns) },
+  { "machine", "A machine as it was when used.", NULL, COLUMNS (machine_columns) },
+  { "model", "A model as it was when used.", NULL, COLUMNS (model_columns) },
+  { "job", "What is to be computed.", NULL, COLUMNS (job_columns) },
+  { "calibration", "The numbers that the cost model rested on.", NULL,
+    COLUMNS (calibration_columns) },
+};
+/* clang-format on */
+
+const DbObjectDoc *
+db_schema_docs (guint *out_n)
+{
+  *out_n = G_N_ELEMENTS (objects);
+  return objects;
+}
+
+static const DbObjectDoc *
+find_object (const char *name)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (objects); i++)
+    if (g_str_equal (objects[i].name, name))
+      return &objects[i];
+  return NULL;
+}
+
+const char *
+db_schema_column_text (const char *object, const char *column)
+{
+  const DbObjectDoc *doc = find_object (object);
+  if (doc == NULL)
+    return NULL;
+  for (guint i = 0; i < doc->n_columns; i++)
+    if (g_str_equal (doc->columns[i].name, column))
+      return doc->columns[i].text;
+  if (doc->like == NULL)
+    return NULL;
+  g_auto (GStrv) others = g_strsplit (doc->like, " ", -1);
+  for (guint i = 0; others[i] != NULL; i++) {
+    const char *text = db_schema_column_text (others[i], column);
+    if (text != NULL)
+      return text;
+  }
+  return NULL;
+}

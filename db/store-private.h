@@ -1,0 +1,11 @@
+/* db/store-private.h - the steps of storing a run, for callers that hold the transaction. */
+#pragma once
+#include "db/sql-private.h"
+#include "db/store.h"
+G_BEGIN_DECLS
+
+gboolean db_insert_run (DbDatabase *db, const DbRunRecord *run, gint64 *out_run_id, GError **error);
+gboolean db_insert_plans (DbDatabase *db, gint64 run_id, const DbPlanRecord *plans, gsize n_plans,
+                          gint64 *out_plan_ids, GError **error);
+
+G_END_DECLS
