@@ -81,7 +81,7 @@ compare_strings (gconstpointer a, gconstpointer b)
 char **
 base_catalog_list (const BaseCatalog *catalog, const char *kind)
 {
-  g_autoptr (GHashTable) slugs = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, NULL);
+  g_autoptr (GHashTable) slugs = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   for (guint i = 0; i < catalog->dirs->len; i++)
     add_slugs_of_dir (slugs, g_ptr_array_index (catalog->dirs, i), kind);
 

@@ -301,7 +301,8 @@ base_csv_number (const BaseCsv *csv, guint row, const char *name)
 void
 base_csv_write_field (FILE *out, const char *text)
 {
-  if (strpbrk (text, ",\"\r\n") == NULL) {
+  /* In quotes a leading byte order mark stays part of the first field of a file. */
+  if (strpbrk (text, ",\"\r\n") == NULL && base_text_bom_length (text, strlen (text)) == 0) {
     fputs (text, out);
     return;
   }
