@@ -2,6 +2,15 @@
 #include "db/fields-private.h"
 #include "db/store.h"
 
+DbPlan *
+db_plan_new (void)
+{
+  DbPlan *plan = g_new0 (DbPlan, 1);
+  plan->strings = g_string_chunk_new (4096);
+  plan->arrays = g_ptr_array_new_with_free_func (g_free);
+  return plan;
+}
+
 void
 db_plan_free (DbPlan *plan)
 {
@@ -107,9 +116,7 @@ load_whole_plan (DbDatabase *db, gint64 plan_id, DbPlan *out, GError **error)
 DbPlan *
 db_load_plan (DbDatabase *db, gint64 plan_id, GError **error)
 {
-  g_autoptr (DbPlan) out = g_new0 (DbPlan, 1);
-  out->strings = g_string_chunk_new (4096);
-  out->arrays = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr (DbPlan) out = db_plan_new ();
   if (!db_sql_exec (db, "BEGIN", "reading a plan", error))
     return NULL;
   gboolean ok = load_whole_plan (db, plan_id, out, error);

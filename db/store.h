@@ -68,11 +68,13 @@ typedef struct {
   DbModelRecord model;
   DbJobRecord job;
   DbCalibrationRecord calibration;
-  /*< private >*/
-  GStringChunk *strings;
-  GPtrArray *arrays;
+  GStringChunk *strings; /* owns the text of the records above */
+  GPtrArray *arrays;     /* owns their arrays */
 } DbPlan;
 
+/* An empty plan, for callers that fill one themselves: text goes to g_string_chunk_insert (strings),
+ * arrays from g_malloc() to g_ptr_array_add (arrays). Returns: (owned). */
+DbPlan *db_plan_new (void);
 void db_plan_free (DbPlan *plan);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (DbPlan, db_plan_free)
 
