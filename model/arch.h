@@ -39,6 +39,7 @@ typedef struct {
   gboolean qkv_bias;
   gboolean out_bias;
   gboolean qk_norm;      /* norm over head_dim of q and k */
+  gboolean sinks;        /* one learned logit per head (gpt-oss) */
   double rotary_ratio;   /* share of head_dim that is rotated, 0 without rotary */
 } ModelAttention;
 

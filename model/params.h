@@ -3,6 +3,19 @@
  * The one list that parameter counts, lowering, memory and verification read. Shapes are global
  * (unsharded), as Megatron stores them: a linear layer is [out, in]. A gated MLP's two input
  * matrices are one tensor [2·ffn, hidden]; q, k and v are one tensor.
+ *
+ * Names, in the order they are listed (".bias" follows its ".weight" where the model has it):
+ *   embedding  word_embeddings.weight, position_embeddings.weight, embedding_norm.{weight,bias}
+ *   block      input_layernorm, then the attention
+ *     GQA        linear_qkv, q_layernorm, k_layernorm, core_attention.sinks, linear_proj
+ *     MLA        linear_q_proj, or linear_q_down_proj, q_layernorm, linear_q_up_proj; then
+ *                linear_kv_down_proj, kv_layernorm, linear_kv_up_proj, linear_proj
+ *   then       post_self_attn_layernorm, pre_mlp_layernorm, and the MLP
+ *     dense      linear_fc1, linear_fc2
+ *     MoE        router, experts.linear_fc1, experts.linear_fc2, shared_experts.linear_fc1,
+ *                shared_experts.linear_fc2, shared_experts.gate_weight
+ *   then       post_mlp_layernorm
+ *   head       final_layernorm, output_layer.{weight,bias}
  */
 #pragma once
 #include "model/arch.h"
@@ -30,6 +43,7 @@ typedef struct {
   guint64 shape[3];
   guint64 count; /* elements in all */
   gboolean routed; /* routed expert: inactive for most tokens */
+  gboolean by_vocab; /* dim 0 is the vocabulary (its padded size is stored on the ranks) */
 } ModelParam;
 
 #define MODEL_PARAMS_MAX 40
@@ -44,8 +58,10 @@ guint model_params_list (const ModelArch *arch, ModelPart part, guint run, Model
 guint64 model_params_total (const ModelArch *arch);
 guint64 model_params_active (const ModelArch *arch);
 
-/* Elements of @param on one rank with these sizes; @padded_vocab replaces the vocabulary where the
- * tensor is the embedding or the output matrix. Uneven splits round up (the fullest rank). */
+/* The same tensor with a vocabulary of @padded_vocab where dim 0 is the vocabulary. */
+ModelParam model_param_with_vocab (const ModelParam *param, guint64 padded_vocab);
+
+/* Elements of @param on one rank with these sizes. Uneven splits round up (the fullest rank). */
 guint64 model_param_local_count (const ModelParam *param, guint tp, guint ep, guint etp);
 
 /* Vocabulary rounded up to a multiple of @multiple·tp (Megatron: 128). */
