@@ -15,12 +15,18 @@ typedef enum {
   MODEL_PLACEMENT_STRIDED_SHARD, /* _StridedShard(dim, split_factor) */
   MODEL_PLACEMENT_PARTIAL,
 } ModelPlacementKind;
-typedef enum { MODEL_REDUCE_SUM, MODEL_REDUCE_AVG, MODEL_REDUCE_PRODUCT, MODEL_REDUCE_MAX, MODEL_REDUCE_MIN } ModelReduceOp;
+typedef enum {
+  MODEL_REDUCE_SUM,
+  MODEL_REDUCE_AVG,
+  MODEL_REDUCE_PRODUCT,
+  MODEL_REDUCE_MAX,
+  MODEL_REDUCE_MIN
+} ModelReduceOp;
 typedef struct {
-  guint8 kind;         /* ModelPlacementKind */
-  gint8 dim;           /* tensor dimension of a shard */
-  guint8 reduce;       /* ModelReduceOp of a partial */
-  guint32 split_factor;/* of a strided shard */
+  guint8 kind;          /* ModelPlacementKind */
+  gint8 dim;            /* tensor dimension of a shard */
+  guint8 reduce;        /* ModelReduceOp of a partial */
+  guint32 split_factor; /* of a strided shard */
 } ModelPlacement;
 
 /* One dimension: piece @index of @parts of @size elements by the torch.chunk rule. */
@@ -46,7 +52,7 @@ char *model_placement_format (const ModelPlacement *placement); /* (owned) "S(0)
 
 typedef enum {
   MODEL_REDISTRIBUTE_NONE,
-  MODEL_REDISTRIBUTE_LOCAL_CHUNK, /* no communication */
+  MODEL_REDISTRIBUTE_LOCAL_CHUNK,  /* no communication */
   MODEL_REDISTRIBUTE_LOCAL_DIVIDE, /* Replicate → Partial */
   MODEL_REDISTRIBUTE_ALL_GATHER,
   MODEL_REDISTRIBUTE_ALL_REDUCE,
