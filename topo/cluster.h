@@ -20,6 +20,7 @@ typedef enum {
   TOPO_WIRING_LINKS,  /* an explicit list: the DGX-1V cube mesh */
   TOPO_WIRING_MESH,   /* the same number of links between every two GPUs of a node */
   TOPO_WIRING_TORUS,  /* ICI; counted as a crossbar at the full rate of a chip */
+  TOPO_WIRING_SHM,    /* CPU ranks of one host, through its memory */
 } TopoWiring;
 
 /* How far GPUs copy to each other directly; beyond, through host memory (class "-sys"). */
@@ -58,7 +59,7 @@ typedef struct {
   TopoFabric fabric;
   guint32 n_nics;                 /* compute NICs of a node; 0 = network unknown */
   TopoNic *nics;                  /* (owned) n_nics */
-  double nic_bytes_per_s_per_gpu; /* node total / gpus_per_node, one direction; 0 unknown */
+  double nic_bytes_per_s_per_gpu; /* of the worst-off GPU when all of a node send; 0 unknown */
   guint32 rails;                  /* 0 unknown or not rail-optimised */
   double price_usd_per_gpu_hour;  /* NaN unknown */
   char *price_as_of;              /* NULL unknown */
@@ -66,8 +67,11 @@ typedef struct {
   double power_limit_ratio;       /* power limit / TDP of the GPU; 1 by default */
   TopoLinkClass node_link_class;  /* class of a group that fills the node */
   double node_link_bytes_per_s;   /* its peak, one direction per GPU */
-  guint64 *direct_peers;          /* (owned) per GPU of a node: bits of its direct peers; n gpus */
-  guint8 *direct_count;           /* (owned) gpus_per_node^2 link counts; NULL with a switch */
+  guint8 *direct_count; /* (owned) links between GPUs i and j of a node at [i * n + j]; NULL when
+                           all of a domain reach each other at full rate, or there are none */
+  double direct_link_bytes_per_s; /* one of them, one direction */
+  gint16 *gpu_numa;               /* (owned) NUMA node of each GPU of a node */
+  gint16 *gpu_switch;             /* (owned) PCIe switch, -1 = below the CPU directly or unknown */
   TopoSubset *subsets;            /* (owned, nullable) by bit mask, gpus_per_node <= 8 */
   TopoGraph *graph;               /* (owned) */
   char **assumed;                 /* (owned) strv: what the file does not say, in words */
@@ -91,6 +95,12 @@ GPtrArray *topo_machine_load_all (const BaseCatalog *catalog, GError **error);
 
 /* Class and rate of the GPUs in @mask (two bits or more) of one node. No allocation. */
 void topo_machine_subset (const TopoMachine *machine, guint64 mask, TopoSubset *out);
+
+/*
+ * NIC rate, one direction, of the worst-off of the @senders (bits) of one node: each NIC is split
+ * evenly over the senders it serves; a GPU that none serves has an even share of all.
+ */
+double topo_machine_nic_share (const TopoMachine *machine, guint64 senders);
 
 /*
  * GPUs used per domain when @gpus of them work: the whole domain, except that racks are filled

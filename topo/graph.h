@@ -48,7 +48,7 @@ guint32 topo_graph_add_vertex (TopoGraph *graph, TopoVertexKind kind, guint32 in
 void topo_graph_join (TopoGraph *graph, guint32 a, guint32 b, TopoLinkKind kind, guint32 count,
                       double link_bytes_per_s, double latency_s);
 /*
- * Sorts, builds the adjacency and checks: rates > 0, latencies NaN or >= 0, ends exist and differ,
+ * Sorts, builds the adjacency and checks: rates > 0 (NaN: unknown), latencies NaN or >= 0, ends exist and differ,
  * no two links of one kind between the same ends, names unique, every GPU reaches every other.
  */
 gboolean topo_graph_finish (TopoGraph *graph, GError **error);

@@ -73,6 +73,7 @@ extern const char *const topo_fabric_names[];
 /* Fabric of that word; FALSE (and *out untouched) when there is none. */
 gboolean topo_fabric_from_name (const char *name, TopoFabric *out);
 gboolean topo_link_class_from_name (const char *name, TopoLinkClass *out);
+gboolean topo_link_kind_from_name (const char *name, TopoLinkKind *out);
 
 /* NVLink, XGMI or ICI: a link between GPUs (or GPU and switch) that is not PCIe. */
 gboolean topo_link_kind_is_direct (TopoLinkKind kind);
@@ -96,7 +97,7 @@ typedef struct {
   guint32 to;
   TopoLinkKind kind;
   guint32 count;      /* parallel physical links folded into this one, >= 1 */
-  double bytes_per_s; /* all of them together, this direction, > 0 */
+  double bytes_per_s; /* all of them together, this direction, > 0; NaN = unknown */
   double latency_s;   /* first byte in to first byte out; NaN = unknown */
 } TopoLink;
 

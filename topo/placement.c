@@ -1,0 +1,242 @@
+/* topo/placement.c - shapes of arithmetic groups on nodes and racks. */
+#include "topo/placement.h"
+#include <math.h>
+#include <string.h>
+
+/* Domains larger than this (TPU pods) are not searched for the GPUs that send: all are. */
+#define SENDER_SEARCH_MAX_DOMAIN 256
+
+/* All groups of one kind; @pairs: bases are every r < world - stride, size 2. */
+typedef struct {
+  const TopoMachine *machine;
+  guint32 world;
+  guint32 stride;
+  guint32 size;
+  guint32 domain; /* GPUs used per domain */
+  gboolean pairs;
+  gboolean uniform;    /* any two GPUs of a domain are joined alike */
+  gboolean any_inside; /* some group stays inside a domain */
+} Groups;
+
+static guint64
+gcd (guint64 a, guint64 b)
+{
+  while (b != 0) {
+    guint64 rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+static void
+worsen_intra (TopoGroupShape *shape, const TopoSubset *subset)
+{
+  gboolean is_first = shape->link_class == TOPO_LINK_CLASS_NONE;
+  shape->crosses_socket = shape->crosses_socket || subset->crosses_socket;
+  if (is_first || subset->bytes_per_s < shape->intra_bytes_per_s
+      || (subset->bytes_per_s == shape->intra_bytes_per_s
+          && subset->link_class > shape->link_class)) {
+    shape->intra_bytes_per_s = subset->bytes_per_s;
+    shape->link_class = (guint16)subset->link_class;
+  }
+}
+
+/* Members at @offset, @offset + stride, … of one domain: @count of them. */
+static void
+add_members (const Groups *groups, guint32 offset, guint32 count, TopoGroupShape *shape)
+{
+  TopoSubset subset;
+  if (count < 2)
+    return;
+  if (groups->uniform) {
+    topo_machine_subset (groups->machine, 3, &subset);
+  } else {
+    guint64 mask = 0;
+    for (guint32 i = 0; i < count; i++)
+      mask |= G_GUINT64_CONSTANT (1) << (offset + i * groups->stride);
+    topo_machine_subset (groups->machine, mask, &subset);
+  }
+  worsen_intra (shape, &subset);
+}
+
+/* First i with r + i*stride >= x. */
+static guint64
+first_at_least (guint64 r, guint64 stride, guint64 x)
+{
+  return x <= r ? 0 : (x - r + stride - 1) / stride;
+}
+
+/*
+ * Folds the group that starts @r GPUs into a domain into @shape. With stride < domain the group
+ * touches consecutive domains; counts of the inner ones repeat after stride domains at most.
+ */
+static void
+add_group (Groups *groups, guint64 r, TopoGroupShape *shape)
+{
+  guint64 d = groups->domain, s = groups->stride, n = groups->size;
+  guint64 k = s >= d ? n : (r + (n - 1) * s) / d + 1;
+  guint64 fewest = n, most = 1;
+  if (s >= d) {
+    fewest = 1;
+  } else {
+    for (guint64 q = 0; q < k; q++) {
+      if (q == s + 2 && k > s + 3)
+        q = k - 1;
+      guint64 begin = first_at_least (r, s, q * d);
+      guint64 end = MIN (n, first_at_least (r, s, (q + 1) * d));
+      guint64 count = end - begin;
+      fewest = MIN (fewest, count);
+      most = MAX (most, count);
+      add_members (groups, (guint32)(r + begin * s - q * d), (guint32)count, shape);
+    }
+  }
+  groups->any_inside = groups->any_inside || k == 1;
+  if (k > shape->domains || (k == shape->domains && fewest < shape->ranks_per_domain)
+      || (k == shape->domains && fewest == shape->ranks_per_domain
+          && most > shape->ranks_per_domain_max)) {
+    shape->domains = (guint32)k;
+    shape->ranks_per_domain = (guint32)fewest;
+    shape->ranks_per_domain_max = (guint32)most;
+  }
+}
+
+/* Every distinct offset of a group's first member within its domain. */
+static void
+add_all_groups (Groups *groups, TopoGroupShape *shape)
+{
+  guint64 d = groups->domain, s = groups->stride;
+  if (groups->pairs) {
+    guint64 bases = MIN ((guint64)groups->world - s, d);
+    for (guint64 r = 0; r < bases; r++)
+      add_group (groups, r, shape);
+    return;
+  }
+  guint64 block = s * groups->size;
+  guint64 n_blocks = groups->world / block;
+  guint64 step = gcd (block, d);
+  if (n_blocks >= d / step) { /* block starts fall on every multiple of step */
+    for (guint64 i = 0; i < d / step; i++)
+      for (guint64 j = 0; j < MIN (s, step); j++)
+        add_group (groups, i * step + j, shape);
+    return;
+  }
+  for (guint64 b = 0; b < n_blocks; b++)
+    for (guint64 j = 0; j < MIN (s, d); j++)
+      add_group (groups, (b * block + j) % d, shape);
+}
+
+/* The common cases on uniform domains, where all siblings look alike. */
+static gboolean
+closed_form (Groups *groups, TopoGroupShape *shape)
+{
+  guint64 d = groups->domain, s = groups->stride, n = groups->size, block = s * n;
+  guint64 k, g;
+  if (s >= d) {
+    k = n;
+    g = 1;
+  } else if (groups->pairs || !groups->uniform) {
+    return FALSE;
+  } else if (groups->world <= d || d % block == 0) {
+    k = 1;
+    g = n;
+  } else if (block % d == 0 && d % s == 0) {
+    k = block / d;
+    g = d / s;
+  } else {
+    return FALSE;
+  }
+  shape->domains = (guint32)k;
+  shape->ranks_per_domain = shape->ranks_per_domain_max = (guint32)g;
+  groups->any_inside = k == 1;
+  add_members (groups, 0, (guint32)g, shape);
+  return TRUE;
+}
+
+/* Does rank @rank send over the network? */
+static gboolean
+rank_sends (const Groups *groups, guint64 rank)
+{
+  guint64 s = groups->stride;
+  if (groups->pairs)
+    return rank + s < groups->world && rank / groups->domain != (rank + s) / groups->domain;
+  guint64 block = s * groups->size;
+  guint64 base = rank / block * block + rank % block % s;
+  return base / groups->domain != (base + (groups->size - 1) * s) / groups->domain;
+}
+
+/*
+ * Some groups cross domains and some do not: looks at every node of every distinct domain. Such
+ * groups are shorter than a domain, so at most 2 * domain positions differ.
+ */
+static double
+worst_nic_share (const Groups *groups)
+{
+  const TopoMachine *machine = groups->machine;
+  guint64 d = groups->domain, node = machine->gpus_per_node;
+  guint64 block = (guint64)groups->stride * groups->size;
+  guint64 n_domains = (groups->world + d - 1) / d;
+  guint64 period = groups->pairs ? 1 : block / gcd (block, d);
+  double worst = INFINITY;
+  for (guint64 q = 0; q < MIN (n_domains, period); q++)
+    for (guint64 start = q * d; start < (q + 1) * d; start += node) {
+      guint64 senders = 0;
+      for (guint64 p = 0; p < node && start + p < groups->world; p++)
+        if (rank_sends (groups, start + p))
+          senders |= G_GUINT64_CONSTANT (1) << p;
+      if (senders != 0)
+        worst = MIN (worst, topo_machine_nic_share (machine, senders));
+    }
+  return isfinite (worst) ? worst : 0;
+}
+
+static double
+inter_rate (const Groups *groups, const TopoGroupShape *shape)
+{
+  const TopoMachine *machine = groups->machine;
+  if (shape->domains < 2 || machine->n_nics == 0)
+    return 0;
+  gboolean all_send = !groups->any_inside && !groups->pairs;
+  if (all_send || groups->domain > SENDER_SEARCH_MAX_DOMAIN)
+    return machine->nic_bytes_per_s_per_gpu;
+  return worst_nic_share (groups);
+}
+
+static void
+describe (Groups *groups, TopoGroupShape *out)
+{
+  const TopoMachine *machine = groups->machine;
+  memset (out, 0, sizeof *out);
+  out->ranks = groups->size;
+  out->domains = out->ranks_per_domain = out->ranks_per_domain_max = 1;
+  out->fabric = (guint16)machine->fabric;
+  if (groups->size == 1)
+    return;
+  groups->domain = topo_machine_domain_in_use (machine, groups->world);
+  groups->uniform = machine->wiring == TOPO_WIRING_SWITCH || machine->wiring == TOPO_WIRING_TORUS
+                    || machine->wiring == TOPO_WIRING_SHM;
+  if (!closed_form (groups, out)) {
+    out->domains = 0;
+    add_all_groups (groups, out);
+  }
+  out->nvls = machine->nvls && out->link_class != TOPO_LINK_CLASS_NONE;
+  out->inter_bytes_per_s = inter_rate (groups, out);
+}
+
+void
+topo_group_shape (const TopoMachine *machine, guint32 world, guint32 stride, guint32 size,
+                  TopoGroupShape *out)
+{
+  g_return_if_fail (stride > 0 && size > 0 && world % ((guint64)stride * size) == 0);
+  Groups groups = { .machine = machine, .world = world, .stride = stride, .size = size };
+  describe (&groups, out);
+}
+
+void
+topo_pair_shape (const TopoMachine *machine, guint32 world, guint32 offset, TopoGroupShape *out)
+{
+  g_return_if_fail (offset > 0 && offset < world);
+  Groups groups
+      = { .machine = machine, .world = world, .stride = offset, .size = 2, .pairs = TRUE };
+  describe (&groups, out);
+}
