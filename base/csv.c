@@ -257,8 +257,9 @@ base_csv_require_columns (const BaseCsv *csv, const char *const *names, GError *
     for (guint column = 0; column < csv->n_columns; column++)
       present[column] = base_csv_column_name (csv, column);
     const char *near = base_suggest (names[i], present);
+    g_autofree char *shown = base_text_excerpt (near != NULL ? near : "", -1);
     g_set_error (error, BASE_CSV_ERROR, BASE_CSV_ERROR_COLUMN, "%s: no column '%s'%s%s%s",
-                 csv->name, names[i], near != NULL ? "; was '" : "", near != NULL ? near : "",
+                 csv->name, names[i], near != NULL ? "; was '" : "", shown,
                  near != NULL ? "' meant?" : "");
     return FALSE;
   }

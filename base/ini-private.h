@@ -18,16 +18,24 @@ typedef struct {
   GHashTable *by_name; /* name (borrowed) -> IniKey (borrowed) */
 } IniGroup;
 
+/* Names of keys that someone asked for, in that order. */
+typedef struct {
+  GPtrArray *names; /* (owned) */
+  GHashTable *seen; /* the same names (borrowed), as a set */
+} IniAsked;
+
 struct _BaseIni {
   char *name;
   GPtrArray *groups;   /* of IniGroup, file order */
   GHashTable *by_name; /* name (borrowed) -> IniGroup (borrowed) */
-  GHashTable *asked;   /* group (owned) -> GPtrArray of key names (owned) someone asked for */
+  GHashTable *asked;   /* group (owned) -> IniAsked */
 };
 
 BaseIni *base_ini_alloc (const char *name);
 IniGroup *base_ini_find_group (const BaseIni *ini, const char *group);
 IniKey *base_ini_find_key (const BaseIni *ini, const char *group, const char *key);
+
+void base_ini_asked_free (gpointer asked);
 
 /* Remembers that (@group, @key) is a name the program knows; @key may be NULL. */
 void base_ini_note_asked (const BaseIni *ini, const char *group, const char *key);

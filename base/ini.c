@@ -43,15 +43,29 @@ base_ini_find_key (const BaseIni *ini, const char *group, const char *key)
 }
 
 void
+base_ini_asked_free (gpointer data)
+{
+  IniAsked *asked = data;
+  g_hash_table_unref (asked->seen);
+  g_ptr_array_unref (asked->names);
+  g_free (asked);
+}
+
+void
 base_ini_note_asked (const BaseIni *ini, const char *group, const char *key)
 {
-  GPtrArray *keys = g_hash_table_lookup (ini->asked, group);
-  if (keys == NULL) {
-    keys = g_ptr_array_new_with_free_func (g_free);
-    g_hash_table_insert (ini->asked, g_strdup (group), keys);
+  IniAsked *asked = g_hash_table_lookup (ini->asked, group);
+  if (asked == NULL) {
+    asked = g_new0 (IniAsked, 1);
+    asked->names = g_ptr_array_new_with_free_func (g_free);
+    asked->seen = g_hash_table_new (g_str_hash, g_str_equal);
+    g_hash_table_insert (ini->asked, g_strdup (group), asked);
   }
-  if (key != NULL && !g_ptr_array_find_with_equal_func (keys, key, g_str_equal, NULL))
-    g_ptr_array_add (keys, g_strdup (key));
+  if (key != NULL && !g_hash_table_contains (asked->seen, key)) {
+    char *name = g_strdup (key);
+    g_ptr_array_add (asked->names, name);
+    g_hash_table_add (asked->seen, name);
+  }
 }
 
 gboolean
@@ -158,7 +172,7 @@ base_ini_mark_used (BaseIni *ini, const char *group, const char *key)
     found->used = TRUE;
 }
 
-/* Appends those @known names to @names that are not there yet. */
+/* Appends the NULL-terminated @known to @names. */
 static void
 add_known (GPtrArray *names, const char *const *known)
 {
@@ -186,12 +200,12 @@ refuse_group (const BaseIni *ini, const IniGroup *group, const char *const *know
 
 /* @asked: names of keys of @group that the program knows. */
 static gboolean
-refuse_key (const BaseIni *ini, const IniGroup *group, const IniKey *key, const GPtrArray *asked,
+refuse_key (const BaseIni *ini, const IniGroup *group, const IniKey *key, const IniAsked *asked,
             const char *const *known, GError **error)
 {
   g_autoptr (GPtrArray) names = g_ptr_array_new ();
-  for (guint i = 0; i < asked->len; i++)
-    g_ptr_array_add (names, g_ptr_array_index (asked, i));
+  for (guint i = 0; i < asked->names->len; i++)
+    g_ptr_array_add (names, g_ptr_array_index (asked->names, i));
   add_known (names, known);
   g_ptr_array_add (names, NULL);
 
@@ -207,7 +221,7 @@ base_ini_finish (BaseIni *ini, const char *const *known_keys, GError **error)
 {
   for (guint i = 0; i < ini->groups->len; i++) {
     const IniGroup *group = g_ptr_array_index (ini->groups, i);
-    const GPtrArray *asked = g_hash_table_lookup (ini->asked, group->name);
+    const IniAsked *asked = g_hash_table_lookup (ini->asked, group->name);
     if (asked == NULL)
       return refuse_group (ini, group, known_keys, error);
     for (guint j = 0; j < group->keys->len && !group->used_whole; j++) {

@@ -27,7 +27,8 @@ typedef struct _BaseIni BaseIni;
 
 /* @name: how messages call the file. Returns: (owned) or NULL. */
 BaseIni *base_ini_new_from_data (const char *data, gssize length, const char *name, GError **error);
-BaseIni *base_ini_new_from_file (const char *path, GError **error); /* refuses > 16 MiB, non-files */
+BaseIni *base_ini_new_from_file (const char *path,
+                                 GError **error); /* refuses > 16 MiB, non-files */
 void base_ini_free (BaseIni *ini);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (BaseIni, base_ini_free)
 

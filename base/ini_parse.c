@@ -40,8 +40,7 @@ base_ini_alloc (const char *name)
   ini->name = base_text_excerpt (name, -1);
   ini->groups = g_ptr_array_new_with_free_func (group_free);
   ini->by_name = g_hash_table_new (g_str_hash, g_str_equal);
-  ini->asked
-      = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify)g_ptr_array_unref);
+  ini->asked = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, base_ini_asked_free);
   return ini;
 }
 
