@@ -1,35 +1,55 @@
-/* costmodel/pipeline.h - time of m micro-batches through p stages.
+/* costmodel/pipeline.h - time of m micro-batches through p pipeline ranks.
  *
- * Tier 1: closed forms (exact for equal stages, admissible as a lower bound for unequal ones).
- * Tier 2: the recurrence over the schedule's lists, exact for any stage times and message times;
- * stops when the increment per period repeats and extends linearly.
+ * Tier 1 is a closed form: the longest of a few chains of the schedule's dependency graph. Every
+ * chain is a lower bound, so the closed form is one too; for equal stages it equals the
+ * recurrence: (m + p − 1)·(F + B) for GPipe and 1F1B, (m·v + p − 1)·(F + B) with F and B of one
+ * chunk for the interleaved schedule (reference "schedules" §1), messages included for 1F1B.
+ * Tier 2 is the recurrence: every operation ends at max (end of the one before on its rank,
+ * arrival of its message) + its duration, in the order of reference "schedules" §2-4. It stops
+ * when the state repeats up to a shift and extends linearly.
+ *
+ * A message delays its receiver by p2p_s and occupies nobody. Backward is input and weight
+ * gradient in one operation. Stages are placed straight: chunk c of rank r is stage c·p + r.
  */
 #pragma once
-#include "model/schedule.h"
+#include "model/layout.h"
 #include <glib.h>
 G_BEGIN_DECLS
 
-/* Times of virtual stages in pipeline order (chunk c of rank r at c·p + r for straight placement). */
+/* Times of virtual stages in pipeline order. */
 typedef struct {
-  ModelScheduleKind schedule;
-  guint32 pp, vpp;
-  guint64 microbatches;
-  const double *forward_s;         /* pp·vpp entries each */
+  ModelScheduleKind schedule; /* 1F1B, INTERLEAVED or GPIPE */
+  guint32 pp, vpp;            /* vpp = 1 unless interleaved */
+  guint64 microbatches;       /* a multiple of pp when interleaved */
+  const double *forward_s;    /* (borrowed) pp·vpp entries each, one micro-batch */
   const double *backward_input_s;
   const double *backward_weight_s;
-  double p2p_s;                    /* one message between neighbours, exposed part */
+  double p2p_s; /* one message between neighbours */
 } CostPipeline;
 
-/* Never above the recurrence's result. Allocates nothing. */
+/* Never above the recurrence's result (but for rounding, 1e-12), equal to it for equal stages
+ * and p2p_s = 0, for GPipe always. O(pp·vpp), allocates nothing. For a schedule that has no
+ * recurrence here: the work of the busiest rank. */
 double cost_pipeline_lower_bound (const CostPipeline *pipeline);
-/* Equal to the recurrence when all stages are equal; a good estimate otherwise. */
-double cost_pipeline_closed_form_s (const CostPipeline *pipeline);
+
+/* Ranks in a row that hold the same: what the search has instead of one entry per stage. */
+typedef struct {
+  guint32 n_ranks;
+  double first_forward_s, first_backward_s; /* chunk 0 */
+  double last_forward_s, last_backward_s;   /* chunk v − 1 */
+  double forward_s, backward_s;             /* sum over the rank's chunks */
+} CostPipelineRun;
+
+/* The same bound from runs in rank order; n_ranks add up to @pp. O(n_runs). */
+double cost_pipeline_lower_bound_runs (ModelScheduleKind schedule, guint32 pp, guint32 vpp,
+                                       guint64 microbatches, double p2p_s,
+                                       const CostPipelineRun *runs, guint n_runs);
 
 typedef struct {
   double makespan_s;
-  double busy_s;        /* of the critical rank: its own forward and backward work */
-  double p2p_s;         /* exposed messages on the critical rank */
-  guint32 critical_rank; /* the rank with the most work */
+  double busy_s;         /* of the critical rank: its forward and backward work */
+  guint32 critical_rank; /* the rank with the most work, the first of equals */
+  guint64 played_count;  /* micro-batches played before the rest was extended linearly */
 } CostPipelineResult;
 
 /* Scratch memory that grows and is kept between calls. */
@@ -38,6 +58,13 @@ CostPipelineScratch *cost_pipeline_scratch_new (void);
 void cost_pipeline_scratch_free (CostPipelineScratch *scratch);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (CostPipelineScratch, cost_pipeline_scratch_free)
 
+/*
+ * Exact makespan for any stage times. O(pp·vpp·microbatches) at worst, usually a few pp
+ * micro-batches. @scratch: allocates only when it must grow.
+ *
+ * Returns: FALSE with MODEL_ERROR_UNSUPPORTED for another schedule, MODEL_ERROR_ILLEGAL for sizes
+ * the schedule does not allow; @out is then untouched.
+ */
 gboolean cost_pipeline_recurrence (const CostPipeline *pipeline, CostPipelineScratch *scratch,
                                    CostPipelineResult *out, GError **error);
 G_END_DECLS
