@@ -10,10 +10,11 @@
  *   [uncertainty]      spreads of predictions
  * A value is "0.907 +- 5%": the number and its relative standard deviation (log scale); without
  * "+-" the spread is 0: a choice, not a measurement. Each group says where it comes from in
- * source=. A [gpu GENERATION] group names in gpus= the slugs its numbers were read on. Values
- * resolve key by key, most specific first: GPU slug, generation, default. What a default answered,
- * or another GPU of the generation, is reported as assumed and widens the interval. The keys with
- * their ranges are in calibration_schema.c, their meaning at the fields below.
+ * source=, and with assumed=yes that nobody measured it. A [gpu GENERATION] group names in gpus=
+ * the slugs its numbers were read on. Values resolve key by key, most specific first: GPU slug,
+ * generation, default. What a default answered, an assumed group, or another GPU of the generation
+ * is reported as assumed and widens the interval. The keys with their ranges are in
+ * calibration_schema.c, their meaning at the fields below.
  */
 #pragma once
 #include "base/catalog.h"
@@ -33,7 +34,7 @@ typedef enum {
 
 /* Dense GEMM, see gemm.h for the formula. */
 typedef struct {
-  double launch_s;         /* fixed time of any kernel */
+  double launch_s;                              /* fixed time of any kernel */
   double ceiling_ratio[COST_PRECISION_N_KINDS]; /* of the dense peak of the dtype */
   double mxfp8_ratio;      /* rate with block scales over that with tensor scales */
   double memory_ratio;     /* of HBM bandwidth */
@@ -104,16 +105,16 @@ typedef struct {
   double grouped_ratio;         /* time of a grouped GEMM over the formula's */
   double grouped_low_ratio;     /* the same once more in 8 and 4 bits */
   double align_loss;            /* time added when a GEMM's dimension divides by 1 only */
-  double misalign_loss;         /* align_loss grows by this many times where it doesn't divide by 8 */
-  double score_forward_bytes;   /* unfused attention: HBM bytes per score */
+  double misalign_loss;       /* align_loss grows by this many times where it doesn't divide by 8 */
+  double score_forward_bytes; /* unfused attention: HBM bytes per score */
   double score_backward_bytes;
-  double moe_host_factor;       /* host time of a MoE layer over a dense one */
-  double expert_host_s;         /* and per local expert */
+  double moe_host_factor; /* host time of a MoE layer over a dense one */
+  double expert_host_s;   /* and per local expert */
 } CostStepNumbers;
 
 typedef struct {
   double context_bytes_default;
-  double allocated_extra_bytes;  /* libraries' own allocations through the pool */
+  double allocated_extra_bytes; /* libraries' own allocations through the pool */
   double communicator_bytes;
   double cublas_workspace_bytes; /* the GPU's */
   double imbalance_ratio;        /* hottest expert rank over the mean, real routing */
@@ -159,8 +160,8 @@ typedef struct {
   CostStepNumbers step;
   CostMemoryNumbers memory;
   CostUncertaintyNumbers uncertainty;
-  double nvls_share;        /* gpu.nvls_share */
-  GPtrArray *assumed;       /* (owned) char *: "gpu=b300-sxm: numbers of generation blackwell", … */
+  double nvls_share;  /* gpu.nvls_share */
+  GPtrArray *assumed; /* (owned) char *: "gpu=b300-sxm: numbers of generation blackwell", … */
 } CostNumbers;
 
 /* Fails only if the calibration lacks what it cannot do without. */

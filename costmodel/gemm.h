@@ -1,20 +1,38 @@
 /* costmodel/gemm.h - time of C[m,n] = A[m,k]·B[k,n]: best of three tiles and five K splits.
  *
- * Reference "gemm-model" §2: each candidate is the soft maximum of tensor-core time over whole or
- * partial waves, the time to feed the SMs, and the DRAM time; plus a launch.
+ *   F = 2 b m n k; bytes = b (in (m k + k n) + out m n); b independent products, one launch
+ *   e' = step · e · max (1/2, 1 - a · max (0, log2 (F / peak / 10 us)))
+ *   for (bm, bn) in (128,256) (128,128) (64,64), s in 1 2 4 8 16:
+ *     w  = b ceil (m/bm) ceil (n/bn) s / SMs;  W = q ceil (w) + (1-q) max (1, w)
+ *     Tc = W · 2 bm bn (k/s + k0) · SMs / (peak e')                   tensor cores
+ *     Tf = W · in (min (bm, m) + min (bn, n)) (k/s) / (step feed)     bytes one SM takes in
+ *     Td = bytes / (eb hbm) + (s > 1 ? 2 b m n (s+1) / (eb hbm) : 0)  partial sums, half from L2
+ *     T  = (Tc^p + Tf^p + Td^p)^(1/p) + (s > 1 ? ts : 0)
+ *   time = t0 + min T
+ *
+ * Adding into an fp32 C moves 8 bytes per element; what shows of the 6 beyond 16-bit output is
+ * accumulate_ratio. Fixed time in prologues does not shrink with the data type: k0 doubles with
+ * the rate. step scales what the SM clock scales: tensor cores and feed, not DRAM.
+ * Source: reference "gemm-model" §2 (43,205 GEMMs of six GPUs, 16 bits: median error 4-6 %;
+ * 8 and 4 bits not measured there); step from reference "time-model". Valid from about
+ * m, n, k >= 64; below, single errors reach a factor of 2.
  */
 #pragma once
 #include "costmodel/calibration.h"
 #include <glib.h>
 G_BEGIN_DECLS
+
 typedef struct {
-  double peak_flop_per_s;
-  double hbm_bytes_per_s;
-  guint32 sm_count;
-  const CostGemm *numbers; /* (borrowed) */
-  guint precision;         /* 0: 16-bit, 1: fp8, 2: fp4: which ceiling */
-  double in_bytes, out_bytes; /* per element of A and B, of C (4 and read-modify-write when accumulating) */
-  gboolean accumulate;
+  double peak_flop_per_s;     /* dense, of the dtype */
+  double hbm_bytes_per_s;     /* datasheet */
+  double feed_bytes_per_s;    /* one SM: feed_ratio x 16-bit peak / SMs */
+  guint32 sm_count;           /* >= 1 */
+  const CostGemm *numbers;    /* (borrowed) */
+  CostPrecision precision;    /* which ceiling */
+  double in_bytes, out_bytes; /* per element of A and B; of C when not accumulating */
+  gboolean accumulate;        /* C is fp32, read and written */
 } CostGemmContext;
+
+/* Seconds; 0 when a dimension is 0, INFINITY when the peak is (no such tensor cores). */
 double cost_gemm_s (const CostGemmContext *context, guint64 m, guint64 n, guint64 k, guint32 batch);
 G_END_DECLS

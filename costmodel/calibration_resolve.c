@@ -1,0 +1,192 @@
+/* costmodel/calibration_resolve.c - the numbers of one machine and profile, most specific first. */
+#include "costmodel/calibration-private.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Who may answer for a key, most specific first; entries may be NULL. */
+typedef struct {
+  const CostCalibrationGroup *groups[3];
+  guint n_groups;
+} Candidates;
+
+/*
+ * Fills @into from @candidates. @answered (nullable): which of them gave each key.
+ * COST_ERROR_NO_DATA if nobody has one.
+ */
+static gboolean
+fill (void *into, CostSection section, const Candidates *candidates, const char *file,
+      guint8 *answered, GError **error)
+{
+  const CostSectionSchema *schema = &cost_sections[section];
+  for (guint k = 0; k < schema->n_keys; k++) {
+    const CostCalibrationGroup *found = NULL;
+    for (guint c = 0; c < candidates->n_groups && found == NULL; c++) {
+      const CostCalibrationGroup *group = candidates->groups[c];
+      if (group == NULL || !(group->set & (1u << k)))
+        continue;
+      found = group;
+      if (answered != NULL)
+        answered[k] = c;
+    }
+    if (found == NULL) {
+      g_set_error (error, COST_ERROR, COST_ERROR_NO_DATA,
+                   "calibration '%s': [%s%s] lacks '%s', which it has to have", file, schema->word,
+                   schema->named ? " default" : "", schema->keys[k].name);
+      return FALSE;
+    }
+    memcpy ((char *)into + schema->keys[k].offset, &found->value[k], sizeof (double));
+  }
+  return TRUE;
+}
+
+static void
+assume (CostNumbers *numbers, char *text)
+{
+  g_ptr_array_add (numbers->assumed, text);
+}
+
+/* Whether @key of the GPU section says anything about @machine. */
+static gboolean
+gpu_key_matters (const TopoMachine *machine, const char *key)
+{
+  if (strcmp (key, "ceiling_fp8") == 0 || strcmp (key, "mxfp8") == 0)
+    return machine->gpu->peak_flop_per_s[TOPO_DTYPE_FP8] > 0;
+  if (strcmp (key, "ceiling_fp4") == 0)
+    return machine->gpu->peak_flop_per_s[TOPO_DTYPE_FP4] > 0;
+  if (strcmp (key, "nvls_share") == 0)
+    return machine->nvls;
+  return TRUE;
+}
+
+/* Says which GPU numbers are another's. Candidates are slug, generation, default. */
+static void
+report_gpu (CostNumbers *numbers, const TopoMachine *machine, const Candidates *candidates,
+            const guint8 *answered)
+{
+  const TopoGpu *gpu = machine->gpu;
+  const CostCalibrationGroup *own = candidates->groups[0], *generation = candidates->groups[1];
+  if (own == NULL && generation == NULL) {
+    assume (numbers, g_strdup_printf ("gpu=%s: no numbers of generation %s, default ones",
+                                      gpu->slug, gpu->generation));
+    return;
+  }
+  if (own == NULL && !g_strv_contains ((const char *const *)generation->gpus, gpu->slug))
+    assume (numbers,
+            g_strdup_printf ("gpu=%s: numbers of generation %s", gpu->slug, gpu->generation));
+  g_autoptr (GString) keys = g_string_new (NULL);
+  for (guint k = 0; k < cost_sections[COST_SECTION_GPU].n_keys; k++) {
+    const char *key = cost_sections[COST_SECTION_GPU].keys[k].name;
+    if (answered[k] == 2 && gpu_key_matters (machine, key))
+      g_string_append_printf (keys, "%s%s", keys->len > 0 ? " " : "", key);
+  }
+  if (keys->len > 0)
+    assume (numbers, g_strdup_printf ("gpu=%s: default %s", gpu->slug, keys->str));
+}
+
+/* A lowered power limit costs rate, not bandwidth. */
+static void
+apply_power_limit (CostGpuNumbers *gpu, double power_limit_ratio)
+{
+  if (!(power_limit_ratio > 0) || power_limit_ratio >= 1)
+    return;
+  double rate = pow (power_limit_ratio, gpu->power_exponent);
+  gpu->gemm.step_ratio *= rate;
+  for (guint i = 0; i < G_N_ELEMENTS (gpu->attention_ratio); i++)
+    gpu->attention_ratio[i] *= rate;
+}
+
+static gboolean
+resolve_gpu (CostNumbers *numbers, const CostCalibration *calibration, const TopoMachine *machine,
+             GError **error)
+{
+  const TopoGpu *gpu = machine->gpu;
+  guint8 answered[COST_MAX_KEYS] = { 0 };
+  Candidates candidates
+      = { { cost_calibration_find (calibration, COST_SECTION_GPU, gpu->slug),
+            cost_calibration_find (calibration, COST_SECTION_GPU, gpu->generation),
+            cost_calibration_find (calibration, COST_SECTION_GPU, "default") },
+          3 };
+  if (!fill (&numbers->gpu, COST_SECTION_GPU, &candidates, calibration->file, answered, error))
+    return FALSE;
+  report_gpu (numbers, machine, &candidates, answered);
+  apply_power_limit (&numbers->gpu, machine->power_limit_ratio);
+  numbers->nvls_share = numbers->gpu.nvls_share;
+  return TRUE;
+}
+
+/* A group that is @name's or the default's; *out_own: it is @name's, and measured. */
+static gboolean
+resolve_named (void *into, const CostCalibration *calibration, CostSection section,
+               const char *name, gboolean *out_own, GError **error)
+{
+  Candidates candidates = { { cost_calibration_find (calibration, section, name),
+                              cost_calibration_find (calibration, section, "default") },
+                            2 };
+  *out_own = candidates.groups[0] != NULL && !candidates.groups[0]->assumed;
+  return fill (into, section, &candidates, calibration->file, NULL, error);
+}
+
+static gboolean
+resolve_links (CostNumbers *numbers, const CostCalibration *calibration, const TopoMachine *machine,
+               GError **error)
+{
+  TopoLinkClass direct = machine->wiring == TOPO_WIRING_NONE
+                             ? TOPO_LINK_CLASS_NONE
+                             : topo_link_class_of (machine->direct, FALSE);
+  for (guint i = 0; i < TOPO_LINK_CLASS_N_KINDS; i++) {
+    gboolean own, used = i == machine->node_link_class || i == direct;
+    if (!resolve_named (&numbers->links[i], calibration, COST_SECTION_LINK,
+                        topo_link_class_name (i), &own, error))
+      return FALSE;
+    if (!own && used && i != TOPO_LINK_CLASS_NONE)
+      assume (numbers, g_strdup_printf ("link=%s: numbers not measured", topo_link_class_name (i)));
+  }
+  return TRUE;
+}
+
+static gboolean
+resolve_rest (CostNumbers *numbers, const CostCalibration *calibration, const TopoMachine *machine,
+              const char *profile, GError **error)
+{
+  gboolean own;
+  if (!resolve_named (&numbers->fabric, calibration, COST_SECTION_FABRIC,
+                      topo_fabric_name (machine->fabric), &own, error))
+    return FALSE;
+  if (!own && machine->fabric != TOPO_FABRIC_NONE)
+    assume (numbers, g_strdup_printf ("fabric=%s: numbers not measured",
+                                      topo_fabric_name (machine->fabric)));
+  if (!resolve_named (&numbers->profile, calibration, COST_SECTION_PROFILE, profile, &own, error))
+    return FALSE;
+  if (!own)
+    assume (numbers, g_strdup_printf ("profile=%s: numbers not measured", profile));
+  return resolve_named (&numbers->step, calibration, COST_SECTION_STEP, NULL, &own, error)
+         && resolve_named (&numbers->memory, calibration, COST_SECTION_MEMORY, NULL, &own, error)
+         && resolve_named (&numbers->uncertainty, calibration, COST_SECTION_UNCERTAINTY, NULL, &own,
+                           error);
+}
+
+gboolean
+cost_numbers_init (CostNumbers *numbers, const CostCalibration *calibration,
+                   const TopoMachine *machine, const char *profile, GError **error)
+{
+  *numbers = (CostNumbers){ .assumed = g_ptr_array_new_with_free_func (g_free) };
+  if (!resolve_gpu (numbers, calibration, machine, error)
+      || !resolve_links (numbers, calibration, machine, error)
+      || !resolve_rest (numbers, calibration, machine, profile, error)) {
+    cost_numbers_clear (numbers);
+    return FALSE;
+  }
+  numbers->step.p2p_host_s = numbers->profile.p2p_host_s;
+  numbers->memory.cublas_workspace_bytes = numbers->gpu.cublas_workspace_bytes;
+  numbers->uncertainty.z10 = -numbers->uncertainty.z10;
+  return TRUE;
+}
+
+void
+cost_numbers_clear (CostNumbers *numbers)
+{
+  if (numbers == NULL)
+    return;
+  g_clear_pointer (&numbers->assumed, g_ptr_array_unref);
+}

@@ -1,0 +1,136 @@
+/* costmodel/calibration_schema.c - the keys of every group of a calibration, with their ranges.
+ *
+ * Ranges are physical, not tuning: a ratio of a peak that no kernel can exceed by much, a latency
+ * below a second. They are there to catch a value in the wrong unit.
+ */
+#include "costmodel/calibration-private.h"
+
+#include <stddef.h>
+
+#define RATIO(name, type, field, min, max)                                                         \
+  {                                                                                                \
+    name, BASE_DIM_RATIO, offsetof (type, field), min, max                                         \
+  }
+#define COUNT(name, type, field, min, max)                                                         \
+  {                                                                                                \
+    name, BASE_DIM_COUNT, offsetof (type, field), min, max                                         \
+  }
+#define TIME(name, type, field, max)                                                               \
+  {                                                                                                \
+    name, BASE_DIM_SECONDS, offsetof (type, field), 0, max                                         \
+  }
+#define BYTES(name, type, field, max)                                                              \
+  {                                                                                                \
+    name, BASE_DIM_BYTES, offsetof (type, field), 0, max                                           \
+  }
+
+static const CostKey gpu_keys[] = {
+  TIME ("launch", CostGpuNumbers, gemm.launch_s, 1e-3),
+  RATIO ("ceiling_16bit", CostGpuNumbers, gemm.ceiling_ratio[COST_PRECISION_16BIT], 0.01, 1.2),
+  RATIO ("ceiling_fp8", CostGpuNumbers, gemm.ceiling_ratio[COST_PRECISION_FP8], 0.01, 1.2),
+  RATIO ("ceiling_fp4", CostGpuNumbers, gemm.ceiling_ratio[COST_PRECISION_FP4], 0.01, 1.2),
+  RATIO ("mxfp8", CostGpuNumbers, gemm.mxfp8_ratio, 0.1, 1.5),
+  RATIO ("gemm_memory", CostGpuNumbers, gemm.memory_ratio, 0.01, 1.2),
+  COUNT ("k0", CostGpuNumbers, gemm.k0, 0, 1e5),
+  RATIO ("wave", CostGpuNumbers, gemm.wave_ratio, 0, 1),
+  COUNT ("power", CostGpuNumbers, gemm.power, 1, 100),
+  RATIO ("feed", CostGpuNumbers, gemm.feed_ratio, 1e-4, 10),
+  TIME ("split", CostGpuNumbers, gemm.split_s, 1e-3),
+  RATIO ("long_loss", CostGpuNumbers, gemm.long_loss, 0, 0.5),
+  RATIO ("step", CostGpuNumbers, gemm.step_ratio, 0.05, 1.5),
+  RATIO ("accumulate", CostGpuNumbers, gemm.accumulate_ratio, 0, 1.5),
+  RATIO ("attention_flash", CostGpuNumbers, attention_ratio[0], 0.001, 1.2),
+  RATIO ("attention_fused", CostGpuNumbers, attention_ratio[1], 0.001, 1.2),
+  RATIO ("attention_unfused", CostGpuNumbers, attention_ratio[2], 0.001, 1.2),
+  RATIO ("attention_portable", CostGpuNumbers, attention_portable_ratio, 0.01, 2),
+  RATIO ("attention_backward", CostGpuNumbers, attention_backward_ratio, 0.05, 5),
+  COUNT ("attention_half_dim", CostGpuNumbers, attention_half_dim, 0, 1024),
+  RATIO ("hbm", CostGpuNumbers, hbm_ratio, 0.01, 1.2),
+  RATIO ("nvls_share", CostGpuNumbers, nvls_share, 0, 2),
+  RATIO ("power_exponent", CostGpuNumbers, power_exponent, 0, 3),
+  BYTES ("cublas_workspace", CostGpuNumbers, cublas_workspace_bytes, 1e11),
+};
+
+static const CostKey link_keys[] = {
+  TIME ("base", CostLinkNumbers, base_s, 1),
+  TIME ("hop", CostLinkNumbers, hop_s, 1),
+  RATIO ("bandwidth", CostLinkNumbers, bandwidth_ratio, 0.001, 1.2),
+};
+
+static const CostKey fabric_keys[] = {
+  TIME ("hop", CostFabricNumbers, hop_s, 1),
+  RATIO ("bandwidth", CostFabricNumbers, bandwidth_ratio, 0.001, 1.2),
+  RATIO ("straggler", CostFabricNumbers, straggler_ratio, 0, 1),
+};
+
+static const CostKey profile_keys[] = {
+  RATIO ("memory_factor", CostProfileNumbers, memory_factor, 0.1, 20),
+  TIME ("host_layer", CostProfileNumbers, host_layer_s, 10),
+  TIME ("p2p_host", CostProfileNumbers, p2p_host_s, 1),
+  RATIO ("overlap_tp", CostProfileNumbers, overlap_tp_ratio, 0, 1),
+  RATIO ("overlap_dp", CostProfileNumbers, overlap_dp_ratio, 0, 1),
+  RATIO ("overlap_ep", CostProfileNumbers, overlap_ep_ratio, 0, 1),
+  RATIO ("attention_portable", CostProfileNumbers, attention_portable_ratio, 0, 1),
+  RATIO ("reserved", CostProfileNumbers, reserved_ratio, 1, 10),
+  RATIO ("need", CostProfileNumbers, need_ratio, 0.5, 10),
+  RATIO ("tuned", CostProfileNumbers, tuned, 0, 1),
+};
+
+static const CostKey step_keys[] = {
+  TIME ("fixed", CostStepNumbers, fixed_s, 60),
+  RATIO ("p2p", CostStepNumbers, p2p_ratio, 0, 10),
+  RATIO ("p2p_interleaved", CostStepNumbers, p2p_interleaved_ratio, 0, 10),
+  RATIO ("bubble", CostStepNumbers, bubble_ratio, 0, 10),
+  RATIO ("head", CostStepNumbers, head_ratio, 0.1, 10),
+  RATIO ("stage_imbalance", CostStepNumbers, imbalance_ratio, 0, 10),
+  RATIO ("collective_delta", CostStepNumbers, collective_delta, 0, 10),
+  RATIO ("alltoall_steps", CostStepNumbers, alltoall_steps, 0, 100),
+  TIME ("nvls_latency", CostStepNumbers, nvls_latency_s, 1),
+  RATIO ("unoverlapped_tp", CostStepNumbers, unoverlapped_tp_ratio, 0, 1),
+  RATIO ("grouped", CostStepNumbers, grouped_ratio, 0.1, 10),
+  RATIO ("grouped_low", CostStepNumbers, grouped_low_ratio, 0.1, 10),
+  RATIO ("align_loss", CostStepNumbers, align_loss, 0, 10),
+  RATIO ("misalign_loss", CostStepNumbers, misalign_loss, 0, 1000),
+  BYTES ("score_forward", CostStepNumbers, score_forward_bytes, 1000),
+  BYTES ("score_backward", CostStepNumbers, score_backward_bytes, 1000),
+  RATIO ("moe_host", CostStepNumbers, moe_host_factor, 0, 100),
+  TIME ("expert_host", CostStepNumbers, expert_host_s, 1),
+};
+
+static const CostKey memory_keys[] = {
+  BYTES ("context", CostMemoryNumbers, context_bytes_default, 1e11),
+  BYTES ("allocated_extra", CostMemoryNumbers, allocated_extra_bytes, 1e11),
+  BYTES ("communicator", CostMemoryNumbers, communicator_bytes, 1e11),
+  RATIO ("expert_imbalance", CostMemoryNumbers, imbalance_ratio, 1, 100),
+  RATIO ("sigma_dense", CostMemoryNumbers, sigma_dense, 1e-4, 3),
+  RATIO ("sigma_moe", CostMemoryNumbers, sigma_moe, 1e-4, 3),
+  RATIO ("sigma_assumed", CostMemoryNumbers, sigma_assumed, 0, 3),
+};
+
+static const CostKey uncertainty_keys[] = {
+  RATIO ("sigma_dense", CostUncertaintyNumbers, sigma_dense, 1e-4, 3),
+  RATIO ("sigma_moe", CostUncertaintyNumbers, sigma_moe, 1e-4, 3),
+  RATIO ("sigma_untuned", CostUncertaintyNumbers, sigma_untuned, 0, 3),
+  RATIO ("sigma_assumed", CostUncertaintyNumbers, sigma_assumed, 0, 3),
+  RATIO ("sigma_scale", CostUncertaintyNumbers, sigma_scale, 0, 3),
+  RATIO ("z10", CostUncertaintyNumbers, z10, 0.1, 10), /* below: becomes negative when resolved */
+  RATIO ("z90", CostUncertaintyNumbers, z90, 0.1, 10),
+};
+
+#define SECTION(word, named, keys)                                                                 \
+  {                                                                                                \
+    word, named, keys, G_N_ELEMENTS (keys)                                                         \
+  }
+
+const CostSectionSchema cost_sections[COST_SECTION_N_KINDS] = {
+  [COST_SECTION_GPU] = SECTION ("gpu", TRUE, gpu_keys),
+  [COST_SECTION_LINK] = SECTION ("link", TRUE, link_keys),
+  [COST_SECTION_FABRIC] = SECTION ("fabric", TRUE, fabric_keys),
+  [COST_SECTION_PROFILE] = SECTION ("profile", TRUE, profile_keys),
+  [COST_SECTION_STEP] = SECTION ("step", FALSE, step_keys),
+  [COST_SECTION_MEMORY] = SECTION ("memory", FALSE, memory_keys),
+  [COST_SECTION_UNCERTAINTY] = SECTION ("uncertainty", FALSE, uncertainty_keys),
+};
+
+G_STATIC_ASSERT (G_N_ELEMENTS (gpu_keys) <= COST_MAX_KEYS);
+G_STATIC_ASSERT (G_N_ELEMENTS (step_keys) <= COST_MAX_KEYS);

@@ -1,0 +1,24 @@
+/* costmodel/collective_tree.c - all-reduce in three stages: ring inside, tree over domains.
+ *
+ *   S = 2(g-1)   W = (2(n-1)+delta)/n   SN = 2 log2 k   WN = 2(k-1)/(k g)
+ *
+ * WN is the hierarchical floor: every GPU carries its 1/g of the data over its own NIC. Inside one
+ * domain a tree cannot be told from a ring in measured times. Source: reference
+ * "collective-model" §2.
+ */
+#include "costmodel/collective-private.h"
+
+#include <math.h>
+
+static gboolean
+price (const CostWire *wire, ModelCollectiveKind kind, CostWay *way)
+{
+  double n = wire->n, k = wire->k, g = wire->g;
+  if (kind != MODEL_COLLECTIVE_ALL_REDUCE || k < 2)
+    return FALSE;
+  cost_way_set (way, wire, 2 * (g - 1), (2 * (n - 1) + wire->delta) / n, 2 * log2 (k),
+                2 * (k - 1) / (k * g));
+  return TRUE;
+}
+
+const CostAlgorithm cost_algorithm_tree = { "tree", "tree", price };
