@@ -1,5 +1,6 @@
 /* model/arch_hf.c - Hugging Face config.json: which family it is, or why it is refused. */
 #include "base/suggest.h"
+#include "base/text.h"
 #include "model/arch_hf-private.h"
 #include <string.h>
 
@@ -112,9 +113,9 @@ refuse_type (HfReader *reader, const char *model_type)
     names[i] = readers[i].model_type;
   const char *near = base_suggest (model_type, names);
   g_autofree char *all = g_strjoinv (" ", (char **)names);
-  hf_fail (reader, MODEL_ERROR_UNSUPPORTED, "model_type",
-           "found '%.60s', expected one of: %s%s%s%s", model_type, all, near ? "; was '" : "",
-           near ? near : "", near ? "' meant?" : "");
+  g_autofree char *shown = base_text_excerpt (model_type, -1);
+  hf_fail (reader, MODEL_ERROR_UNSUPPORTED, "model_type", "found '%s', expected one of: %s%s%s%s",
+           shown, all, near ? "; was '" : "", near ? near : "", near ? "' meant?" : "");
 }
 
 /* Diffusers configurations have no model_type. */
@@ -122,10 +123,11 @@ static void
 refuse_no_type (HfReader *reader)
 {
   const char *class_name = hf_string (reader, "_class_name");
-  if (class_name != NULL)
+  if (class_name != NULL) {
+    g_autofree char *shown = base_text_excerpt (class_name, -1);
     hf_fail (reader, MODEL_ERROR_UNSUPPORTED, "_class_name",
-             "found '%.60s', which is a diffusion model; expected a decoder with a model_type",
-             class_name);
+             "found '%s', which is a diffusion model; expected a decoder with a model_type", shown);
+  }
   hf_fail (reader, MODEL_ERROR_PARSE, "model_type", "found nothing, expected the family's name");
 }
 

@@ -1,4 +1,5 @@
 /* model/arch_hf_common.c - pieces that several families of config.json share. */
+#include "base/text.h"
 #include "model/arch_hf-private.h"
 #include <string.h>
 
@@ -108,9 +109,11 @@ hf_read_activation (HfReader *reader, const char *key, ModelActivation fallback)
     *out = MODEL_ACTIVATION_GELU;
   else if (strcmp (name, "relu") == 0)
     *out = MODEL_ACTIVATION_RELU;
-  else
+  else {
+    g_autofree char *shown = base_text_excerpt (name, -1);
     hf_fail (reader, MODEL_ERROR_UNSUPPORTED, key,
-             "found '%.40s', expected silu, relu or one of the gelu functions", name);
+             "found '%s', expected silu, relu or one of the gelu functions", shown);
+  }
 }
 
 guint32
@@ -132,10 +135,11 @@ window_of_type (HfReader *reader, JsonArray *types, const char *sliding_type, gu
     return 0;
   if (strcmp (type, sliding_type) == 0)
     return window;
-  hf_fail (reader, MODEL_ERROR_UNSUPPORTED, "layer_types",
-           "found '%.40s' for layer %u, expected full_attention or %s (a hybrid stack is not "
-           "modelled)",
-           type, layer, sliding_type);
+  g_autofree char *shown = base_text_excerpt (type, -1);
+  hf_fail (
+      reader, MODEL_ERROR_UNSUPPORTED, "layer_types",
+      "found '%s' for layer %u, expected full_attention or %s (a hybrid stack is not modelled)",
+      shown, layer, sliding_type);
   return 0;
 }
 

@@ -47,8 +47,9 @@ find (HfReader *reader, const char *const *keys, const char **out_key)
       found = node;
       *out_key = keys[i];
     } else if (!json_node_equal (found, node)) {
-      g_autofree char *other = json_to_string (found, FALSE);
-      g_autofree char *expected = g_strdup_printf ("%.60s as in %s", other, *out_key);
+      g_autofree char *json = json_to_string (found, FALSE);
+      g_autofree char *first = base_text_excerpt (json, -1);
+      g_autofree char *expected = g_strdup_printf ("%s as in %s", first, *out_key);
       fail_value (reader, keys[i], node, expected);
       return NULL;
     }
