@@ -1,0 +1,222 @@
+/* Collectives: the formulas by hand, and published bus bandwidths of large messages. */
+#include "costmodel/collective.h"
+#include "tests/testutil.h"
+
+/* Classes of reference "collective-model" parameters.csv. */
+static CostNumbers
+numbers_of (TopoLinkClass link_class, double base_s, double hop_s, double bandwidth_ratio)
+{
+  CostNumbers numbers
+      = { .fabric = { .hop_s = 5.249e-6, .bandwidth_ratio = 1.0 },
+          .step
+          = { .collective_delta = 0.87, .alltoall_steps = 1.144, .nvls_latency_s = 15.626e-6 } };
+  numbers.links[link_class] = (CostLinkNumbers){ base_s, hop_s, bandwidth_ratio };
+  return numbers;
+}
+
+static CostNumbers
+nvlink3 (void)
+{
+  return numbers_of (TOPO_LINK_CLASS_NVLINK3, 8.783e-6, 0.87e-6, 0.861);
+}
+
+static CostNumbers
+nvlink4 (void)
+{
+  CostNumbers numbers = numbers_of (TOPO_LINK_CLASS_NVLINK4, 5.378e-6, 0.711e-6, 0.977);
+  numbers.nvls_share = 0.757;
+  return numbers;
+}
+
+static CostNumbers
+nvlink5 (void)
+{
+  CostNumbers numbers = numbers_of (TOPO_LINK_CLASS_NVLINK5, 7.664e-6, 1.115e-6, 0.908);
+  numbers.nvls_share = 0.658;
+  return numbers;
+}
+
+static TopoGroupShape
+node (TopoLinkClass link_class, double bytes_per_s, guint32 ranks)
+{
+  return (TopoGroupShape){ .ranks = ranks,
+                           .domains = 1,
+                           .ranks_per_domain = ranks,
+                           .ranks_per_domain_max = ranks,
+                           .link_class = (guint16)link_class,
+                           .nvls = link_class >= TOPO_LINK_CLASS_NVLINK4,
+                           .intra_bytes_per_s = bytes_per_s };
+}
+
+typedef struct {
+  const char *name;
+  CostNumbers (*numbers) (void);
+  TopoLinkClass link_class;
+  double link_bytes_per_s;
+  guint32 ranks;
+  ModelCollectiveKind kind;
+  double bytes;
+  const char *algorithm;    /* that has to be taken */
+  double busbw_bytes_per_s; /* reference link-and-gpu-facts §1 (nccl-tests, large messages) */
+} BusCase;
+
+#define GIB (1024.0 * 1024 * 1024)
+
+static const BusCase bus_cases[] = {
+  { "busbw/h100_all_reduce_nvls", nvlink4, TOPO_LINK_CLASS_NVLINK4, 450e9, 8,
+    MODEL_COLLECTIVE_ALL_REDUCE, 8 * GIB, "nvls", 475e9 },
+  { "busbw/h100_all_gather_ring", nvlink4, TOPO_LINK_CLASS_NVLINK4, 450e9, 8,
+    MODEL_COLLECTIVE_ALL_GATHER, 8 * GIB, "ring", 360e9 },
+  { "busbw/h100_reduce_scatter_ring", nvlink4, TOPO_LINK_CLASS_NVLINK4, 450e9, 8,
+    MODEL_COLLECTIVE_REDUCE_SCATTER, 8 * GIB, "ring", 363e9 },
+  { "busbw/a100_all_reduce", nvlink3, TOPO_LINK_CLASS_NVLINK3, 300e9, 8,
+    MODEL_COLLECTIVE_ALL_REDUCE, 8 * GIB, "ring", 235e9 },
+  { "busbw/a100_all_gather", nvlink3, TOPO_LINK_CLASS_NVLINK3, 300e9, 8,
+    MODEL_COLLECTIVE_ALL_GATHER, 8 * GIB, "ring", 223e9 },
+  { "busbw/a100_alltoall", nvlink3, TOPO_LINK_CLASS_NVLINK3, 300e9, 8, MODEL_COLLECTIVE_ALL_TO_ALL,
+    8 * GIB, "direct", 224e9 },
+  { "busbw/b200_all_reduce_nvls", nvlink5, TOPO_LINK_CLASS_NVLINK5, 900e9, 8,
+    MODEL_COLLECTIVE_ALL_REDUCE, 8 * GIB, "nvls", 842e9 },
+  { "busbw/b200_all_gather_ring", nvlink5, TOPO_LINK_CLASS_NVLINK5, 900e9, 8,
+    MODEL_COLLECTIVE_ALL_GATHER, 8 * GIB, "ring", 677e9 },
+};
+
+static void
+test_bus_bandwidth (void **state)
+{
+  const BusCase *c = *state;
+  CostNumbers numbers = c->numbers ();
+  TopoGroupShape shape = node (c->link_class, c->link_bytes_per_s, c->ranks);
+  CostGroup group;
+  cost_group_init (&group, &numbers, &shape);
+  double time_s = cost_collective_s (&group, c->kind, c->bytes);
+  double busbw = c->bytes / time_s * cost_collective_bus_factor (c->kind, c->ranks);
+  assert_near (busbw, c->busbw_bytes_per_s, 0.10);
+  const CostWay *way = cost_collective_way (&group, c->kind, c->bytes, NULL);
+  assert_string_equal (way->algorithm, c->algorithm);
+  assert_near (cost_way_s (way, c->bytes), time_s, 0);
+}
+
+/* 8 A100, all_reduce of 1 MiB = 1048576 B, B = .861 x 300e9 = 258.3e9.
+ * L = 2 x 7 x .87 us = 12.18 us; T = 1048576 (14 + .87)/8 / 258.3e9 = 7.5456 us
+ * t = 8.783 + (sqrt 12.18 + sqrt 7.5456)^2 = 8.783 + 12.18 + 7.5456 + 2 x 9.58676 = 47.682 us */
+static void
+test_ring_by_hand (void **state)
+{
+  CostNumbers numbers = nvlink3 ();
+  TopoGroupShape shape = node (TOPO_LINK_CLASS_NVLINK3, 300e9, 8);
+  CostGroup group;
+  cost_group_init (&group, &numbers, &shape);
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_REDUCE, 1 << 20), 47.682e-6, 1e-4);
+  /* 0 bytes: base + L */
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_REDUCE, 0), 20.963e-6, 1e-9);
+  /* ring exchange: 7 rounds of (8.783 base + .87 hop), 1e6 B at 258.3e9: T = 3.8715 us, L = 6.09
+   * t = 61.481 + 6.09 + 3.8715 + 2 sqrt (23.577) = 81.1537 us */
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_SEND_RECV, 1e6), 81.1537e-6, 1e-5);
+}
+
+/* 16 nodes of 8 H100, NIC 50e9 per GPU, eta 1, hop 5.249 us: all-reduce of 1 GiB.
+ * ring inside: L = 14 x .711 + 2 x 4 x 5.249 = 51.946 us
+ * W/B = P (2 x 127 + .87)/128 / 439.65e9 = 4.8629 ms; WN/N = P 2 x 15/(16 x 8) / 50e9 = 5.0332 ms
+ * tree: 5.378 + 51.946 + 5033.2 + 2 sqrt (51.946 x 5033.2) = 6113.1 us
+ * nvls: L = 15.626 + 41.992 = 57.618; T = max (P 1.125/(.757 x 439.65e9) = 3.6295 ms, 5.0332 ms)
+ *   5.378 + 57.618 + 5033.2 + 2 sqrt (57.618 x 5033.2) = 6173.2 us: tree wins by a hair.
+ * all-gather: L = (128-16) x .711 + 15 x 5.249 = 158.367 us, W/B = P 127.87/128/439.65e9
+ *   = 2.4398 ms; WN/N = P 127/(128 x 8)/50e9 = 2.6634 ms
+ *   5.378 + 158.367 + 2663.4 + 2 sqrt (158.367 x 2663.4) = 4126.0 us */
+static void
+test_nodes_by_hand (void **state)
+{
+  CostNumbers numbers = nvlink4 ();
+  TopoGroupShape shape = node (TOPO_LINK_CLASS_NVLINK4, 450e9, 128);
+  shape.domains = 16;
+  shape.ranks_per_domain = shape.ranks_per_domain_max = 8;
+  shape.inter_bytes_per_s = 50e9;
+  shape.fabric = TOPO_FABRIC_IB;
+  CostGroup group;
+  cost_group_init (&group, &numbers, &shape);
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_REDUCE, GIB), 6113.1e-6, 1e-3);
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_GATHER, GIB), 4126.0e-6, 1e-3);
+  const CostWay *nvls = cost_collective_way (&group, MODEL_COLLECTIVE_ALL_REDUCE, GIB, "nvlstree");
+  assert_non_null (nvls);
+  assert_near (cost_way_s (nvls, GIB), 6173.2e-6, 1e-3);
+  assert_null (cost_collective_way (&group, MODEL_COLLECTIVE_ALL_GATHER, GIB, "nvlstree"));
+}
+
+/* One rank per node: nothing goes over NVLink, neither do its steps. 2 ranks, 400 Gb/s, 50 MB:
+ * tree: SN = 2 log2 2 = 2, WN = 2 (2-1)/(2 x 1) = 1: L = 10.498, T = 1000 us
+ * 5.378 + 10.498 + 1000 + 2 sqrt (10498) = 1220.80 us */
+static void
+test_one_rank_per_node (void **state)
+{
+  CostNumbers numbers = nvlink4 ();
+  numbers.links[TOPO_LINK_CLASS_NONE].base_s = 5.378e-6;
+  TopoGroupShape shape = { .ranks = 2,
+                           .domains = 2,
+                           .ranks_per_domain = 1,
+                           .ranks_per_domain_max = 1,
+                           .inter_bytes_per_s = 50e9,
+                           .fabric = TOPO_FABRIC_IB };
+  CostGroup group;
+  cost_group_init (&group, &numbers, &shape);
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_REDUCE, 50e6), 1220.80e-6, 1e-4);
+  /* a pipeline message: base + (sqrt 5.249 + sqrt 1000)^2 us = 5.378 + 1005.249 + 144.90 */
+  assert_near (cost_p2p_s (&numbers, &shape, 50e6), 1155.53e-6, 1e-4);
+}
+
+static void
+test_edges (void **state)
+{
+  CostNumbers numbers = nvlink4 ();
+  TopoGroupShape shape = node (TOPO_LINK_CLASS_NVLINK4, 450e9, 1);
+  CostGroup group;
+  cost_group_init (&group, &numbers, &shape);
+  for (guint kind = 0; kind < MODEL_COLLECTIVE_N_KINDS; kind++) {
+    assert_true (cost_collective_s (&group, kind, 1e9) == 0);
+    assert_null (cost_collective_way (&group, kind, 1e9, NULL));
+  }
+  assert_true (cost_p2p_s (&numbers, &shape, 1e9) == 0);
+  /* every kind has a price on a real group, and an unknown network costs infinity, never NaN */
+  shape = node (TOPO_LINK_CLASS_NVLINK4, 450e9, 16);
+  shape.domains = 2;
+  shape.ranks_per_domain = 8;
+  cost_group_init (&group, &numbers, &shape);
+  for (guint kind = 0; kind < MODEL_COLLECTIVE_N_KINDS; kind++)
+    assert_true (isinf (cost_collective_s (&group, kind, 1e6)));
+  shape.inter_bytes_per_s = 50e9;
+  cost_group_init (&group, &numbers, &shape);
+  for (guint kind = 0; kind < MODEL_COLLECTIVE_N_KINDS; kind++) {
+    assert_true (isfinite (cost_collective_s (&group, kind, 1e6)));
+    assert_true (cost_collective_s (&group, kind, 2e6) > cost_collective_s (&group, kind, 1e6));
+  }
+}
+
+/* PCIe: no local step. Two L40S, pcie4, all_gather 1 GiB: B = .696 x 31e9 = 21.576e9,
+ * L = .839 us, T = GiB x 1/2 / 21.576e9 = 24882.7 us: 4.895 + .839 + 24882.7 + 2 sqrt (20876.6) */
+static void
+test_pcie_has_no_local_step (void **state)
+{
+  CostNumbers numbers = numbers_of (TOPO_LINK_CLASS_PCIE4, 4.895e-6, 0.839e-6, 0.696);
+  TopoGroupShape shape = node (TOPO_LINK_CLASS_PCIE4, 31e9, 2);
+  shape.nvls = FALSE;
+  CostGroup group;
+  cost_group_init (&group, &numbers, &shape);
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_GATHER, GIB), 25177.4e-6, 1e-4);
+}
+
+int
+main (void)
+{
+  struct CMUnitTest tests[G_N_ELEMENTS (bus_cases) + 5];
+  guint n = 0;
+  for (gsize i = 0; i < G_N_ELEMENTS (bus_cases); i++)
+    tests[n++] = (struct CMUnitTest){ .name = bus_cases[i].name,
+                                      .test_func = test_bus_bandwidth,
+                                      .initial_state = (void *)&bus_cases[i] };
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_ring_by_hand);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_nodes_by_hand);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_one_rank_per_node);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_edges);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_pcie_has_no_local_step);
+  return _cmocka_run_group_tests ("costmodel_collective", tests, n, NULL, NULL);
+}
