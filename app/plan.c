@@ -1,0 +1,411 @@
+/* app/plan.c - one search per (machine, GPU count, batch, sequence), stored point by point. */
+#include "app/plan.h"
+
+#include "app/advice-private.h"
+#include "base/hash.h"
+
+#include <json-glib/json-glib.h>
+#include <math.h>
+
+static void
+miss_clear (gpointer data)
+{
+  g_free (((AppMiss *) data)->layout_text);
+}
+
+static AppPlanPoint *
+point_new (const AppProblem *problem)
+{
+  AppPlanPoint *point = g_new0 (AppPlanPoint, 1);
+
+  point->machine = g_strdup (problem->setting->machine->slug);
+  point->gpus = problem->problem.gpus;
+  point->global_batch = problem->job.global_batch;
+  point->seq = problem->job.seq;
+  point->plans = g_ptr_array_new_with_free_func ((GDestroyNotify) db_plan_free);
+  point->misses = g_array_new (FALSE, TRUE, sizeof (AppMiss));
+  g_array_set_clear_func (point->misses, miss_clear);
+  point->advice = g_ptr_array_new_with_free_func (g_free);
+  return point;
+}
+
+static void
+point_free (AppPlanPoint *point)
+{
+  g_free (point->machine);
+  g_ptr_array_unref (point->plans);
+  g_array_unref (point->misses);
+  g_ptr_array_unref (point->advice);
+  g_free (point);
+}
+
+void
+app_plan_result_free (AppPlanResult *result)
+{
+  if (result == NULL)
+    return;
+  g_free (result->inputs_json);
+  g_free (result->hash);
+  g_free (result->warning);
+  g_ptr_array_unref (result->points);
+  g_free (result);
+}
+
+/* ---- what was asked, as canonical text ---- */
+
+static void
+add_counts (JsonBuilder *builder, const char *name, const GArray *values)
+{
+  json_builder_set_member_name (builder, name);
+  json_builder_begin_array (builder);
+  for (guint i = 0; values != NULL && i < values->len; i++)
+    json_builder_add_int_value (builder, (gint64) g_array_index (values, guint64, i));
+  json_builder_end_array (builder);
+}
+
+static void
+add_text (JsonBuilder *builder, const char *name, const char *value)
+{
+  json_builder_set_member_name (builder, name);
+  json_builder_add_string_value (builder, value != NULL ? value : "");
+}
+
+static char *
+inputs_json (const AppPlanRequest *request)
+{
+  g_autoptr (JsonBuilder) builder = json_builder_new ();
+  g_autoptr (JsonNode) root = NULL;
+
+  json_builder_begin_object (builder);
+  add_text (builder, "model", request->inputs.model);
+  json_builder_set_member_name (builder, "machines");
+  json_builder_begin_array (builder);
+  for (const char *const *m = request->machines; *m != NULL; m++)
+    json_builder_add_string_value (builder, *m);
+  json_builder_end_array (builder);
+  add_text (builder, "gpu", request->inputs.gpu);
+  add_counts (builder, "gpus", request->gpus);
+  add_counts (builder, "global_batch", request->batches);
+  add_counts (builder, "seq", request->seqs);
+  add_text (builder, "profile", request->inputs.profile != NULL ? request->inputs.profile : "megatron");
+  add_text (builder, "calibration",
+            request->inputs.calibration != NULL ? request->inputs.calibration : "default");
+  json_builder_set_member_name (builder, "dropout");
+  if (request->inputs.dropout >= 0)
+    json_builder_add_double_value (builder, request->inputs.dropout);
+  else
+    json_builder_add_null_value (builder);
+  add_text (builder, "layout", request->pins);
+  json_builder_set_member_name (builder, "max_oom_risk");
+  json_builder_add_double_value (builder, request->max_oom_risk);
+  json_builder_set_member_name (builder, "keep");
+  json_builder_add_int_value (builder, request->keep);
+  json_builder_set_member_name (builder, "exhaustive");
+  json_builder_add_boolean_value (builder, request->exhaustive);
+  json_builder_end_object (builder);
+  root = json_builder_get_root (builder);
+  return json_to_string (root, FALSE);
+}
+
+/* ---- search points ---- */
+
+/* Everything resolved before any work: bad input fails before a database is opened. */
+typedef struct {
+  GPtrArray *settings; /* AppSetting *, one per machine */
+  GPtrArray *problems; /* AppProblem * */
+} Points;
+
+static void
+setting_free (gpointer setting)
+{
+  app_setting_clear (setting);
+  g_free (setting);
+}
+
+static void
+points_clear (Points *points)
+{
+  g_clear_pointer (&points->problems, g_ptr_array_unref);
+  g_clear_pointer (&points->settings, g_ptr_array_unref);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Points, points_clear)
+
+static gboolean
+resolve_points_of (Points *points, const AppSetting *setting, const AppPlanRequest *request,
+                   GError **error)
+{
+  guint n_batches = request->batches != NULL ? request->batches->len : 0;
+  guint n_seqs = request->seqs != NULL ? request->seqs->len : 0;
+
+  for (guint g = 0; g < request->gpus->len; g++)
+    for (guint b = 0; b < MAX (n_batches, 1); b++)
+      for (guint s = 0; s < MAX (n_seqs, 1); s++) {
+        AppProblem *problem = g_new0 (AppProblem, 1);
+
+        g_ptr_array_add (points->problems, problem);
+        if (!app_problem_init (problem, setting, g_array_index (request->gpus, guint64, g),
+                               n_batches > 0 ? g_array_index (request->batches, guint64, b) : 0,
+                               n_seqs > 0 ? g_array_index (request->seqs, guint64, s) : 0, error))
+          return FALSE;
+      }
+  return TRUE;
+}
+
+static gboolean
+resolve_points (Points *points, const AppPlanRequest *request, GError **error)
+{
+  points->settings = g_ptr_array_new_with_free_func (setting_free);
+  points->problems = g_ptr_array_new_with_free_func (g_free);
+  for (const char *const *machine = request->machines; *machine != NULL; machine++) {
+    AppSetting *setting = g_new0 (AppSetting, 1);
+    AppInputs inputs = request->inputs;
+
+    g_ptr_array_add (points->settings, setting);
+    inputs.machine = *machine;
+    if (!app_setting_init (setting, &inputs, error) ||
+        !resolve_points_of (points, setting, request, error))
+      return FALSE;
+  }
+  if (points->problems->len > 0)
+    return TRUE;
+  g_set_error (error, APP_ERROR, APP_ERROR_USAGE, "nothing to plan: name at least one machine");
+  return FALSE;
+}
+
+/* ---- one point ---- */
+
+typedef struct {
+  const AppPlanRequest *request;
+  char *label;
+} Progress;
+
+static void
+report_progress (guint64 done, guint64 total, gpointer user_data)
+{
+  const Progress *progress = user_data;
+
+  if (progress->request->progress != NULL)
+    progress->request->progress (progress->label, done, total, progress->request->user_data);
+}
+
+static gboolean
+ask_cancelled (gpointer user_data)
+{
+  const AppPlanRequest *request = ((const Progress *) user_data)->request;
+
+  return request->cancelled != NULL && request->cancelled (request->user_data);
+}
+
+static void
+fill_point (AppPlanPoint *point, const AppProblem *problem, const AppPlanRequest *request,
+            const SimSearchResult *result)
+{
+  for (guint i = 0; i < result->n_plans; i++)
+    g_ptr_array_add (point->plans, app_record_plan (problem, &result->plans[i].layout,
+                                                    &result->plans[i].prediction, i + 1));
+  for (guint i = 0; i < result->n_misses; i++) {
+    const SimMiss *miss = &result->misses[i];
+    AppMiss row = {
+      .layout_text = model_layout_format (&miss->layout, problem->setting->profile),
+      .need_bytes = miss->bound.need_bytes,
+      .usable_bytes = problem->setting->machine->gpu->usable_bytes,
+      .oom_risk = miss->bound.oom_risk,
+      .step_s = miss->bound.step_s,
+    };
+
+    g_array_append_val (point->misses, row);
+  }
+  point->legal_count = result->legal_count;
+  point->too_risky_count = result->too_risky_count;
+  for (guint i = 0; i < MODEL_LEGAL_N; i++)
+    point->rejected[i] = result->rejected[i];
+  point->counts = (DbRunCounts){
+    .legal_count = result->legal_count,
+    .costed_count = result->tier1_count,
+    .exact_count = result->tier2_count,
+    .pruned_bound_count = result->legal_count - MIN (result->legal_count, result->tier1_count),
+    .pruned_risk_count = result->too_risky_count,
+    .elapsed_s = NAN,
+    .search_s = result->elapsed_s,
+    .simulate_s = NAN,
+    .jobs_count = request->jobs,
+  };
+}
+
+static gboolean
+search_point (AppPlanPoint *point, const AppProblem *problem, const AppPlanRequest *request,
+              GError **error)
+{
+  const char *text = request->pins != NULL ? request->pins : "";
+  g_auto (ModelLayout) pins = { 0 };
+  g_auto (SimSpace) space = { 0 };
+  g_auto (SimSearchResult) result = { 0 };
+  g_autofree char *label = g_strdup_printf ("%s × %" G_GUINT64_FORMAT, point->machine, point->gpus);
+  Progress progress = { request, label };
+  SimSearchOptions options = {
+    .keep = request->keep,
+    .max_oom_risk = request->max_oom_risk,
+    .jobs = request->jobs,
+    .exhaustive = request->exhaustive,
+    .balance_stages = TRUE,
+    .limit = request->limit,
+    .progress = report_progress,
+    .cancelled = ask_cancelled,
+    .user_data = &progress,
+  };
+
+  if (!app_layout_from_text (&pins, problem, text, error) ||
+      !sim_space_init (&space, &problem->problem, &pins, sim_space_pins_of_text (text), error) ||
+      !sim_search (&problem->problem, &space, &options, &result, error))
+    return FALSE;
+  fill_point (point, problem, request, &result);
+  return app_advise (point, problem, &options, &pins, sim_space_pins_of_text (text), error);
+}
+
+/* ---- storing ---- */
+
+static gboolean
+store_point (DbDatabase *db, gint64 run_id, const AppPlanPoint *point, GError **error)
+{
+  g_autofree DbPlanRecord *records = g_new0 (DbPlanRecord, MAX (point->plans->len, 1));
+  g_autofree gint64 *ids = g_new0 (gint64, MAX (point->plans->len, 1));
+
+  for (guint i = 0; i < point->plans->len; i++) {
+    DbPlan *plan = g_ptr_array_index (point->plans, i);
+    const DbPlan *first = g_ptr_array_index (point->plans, 0);
+
+    if (i == 0 && !app_record_store_inputs (db, plan, error))
+      return FALSE;
+    plan->plan.machine_id = first->plan.machine_id;
+    plan->plan.model_id = first->plan.model_id;
+    plan->plan.job_id = first->plan.job_id;
+    plan->plan.calibration_id = first->plan.calibration_id;
+    records[i] = plan->plan;
+  }
+  if (!db_store_plans (db, run_id, records, point->plans->len, ids, error))
+    return FALSE;
+  for (guint i = 0; i < point->plans->len; i++) {
+    DbPlan *plan = g_ptr_array_index (point->plans, i);
+
+    plan->plan.plan_id = ids[i];
+    plan->plan.run_id = run_id;
+  }
+  return TRUE;
+}
+
+static gboolean
+finish_run (DbDatabase *db, const AppPlanResult *result, DbRunStatus status, const char *message,
+            GError **error)
+{
+  DbRunCounts total = { .elapsed_s = NAN, .search_s = 0, .simulate_s = NAN };
+  guint64 rejected[MODEL_LEGAL_N] = { 0 };
+  DbRejectedRecord rows[MODEL_LEGAL_N];
+  gsize n = 0;
+
+  for (guint p = 0; p < result->points->len; p++) {
+    const AppPlanPoint *point = g_ptr_array_index (result->points, p);
+
+    total.legal_count += point->counts.legal_count;
+    total.costed_count += point->counts.costed_count;
+    total.exact_count += point->counts.exact_count;
+    total.pruned_bound_count += point->counts.pruned_bound_count;
+    total.pruned_risk_count += point->counts.pruned_risk_count;
+    total.search_s += point->counts.search_s;
+    total.jobs_count = point->counts.jobs_count;
+    for (guint i = 0; i < MODEL_LEGAL_N; i++)
+      rejected[i] += point->rejected[i];
+  }
+  for (guint i = 0; i < MODEL_LEGAL_N; i++)
+    if (i != MODEL_LEGAL && rejected[i] > 0)
+      rows[n++] = (DbRejectedRecord){ model_legality_name ((ModelLegality) i), rejected[i] };
+  return db_store_finish_run (db, result->run_id, status, message, &total, rows, n, error);
+}
+
+static DbDatabase *
+begin_run (const AppPlanRequest *request, AppPlanResult *result, GError **error)
+{
+  g_autoptr (DbDatabase) db = db_database_open (request->db_path, DB_OPEN_READ_WRITE,
+                                                &result->warning, error);
+  DbRunRecord run = { .command = "plan", .inputs = result->inputs_json };
+
+  if (db == NULL || !db_store_begin_run (db, &run, &result->run_id, error))
+    return NULL;
+  return g_steal_pointer (&db);
+}
+
+/* ---- the use case ---- */
+
+static gboolean
+run_points (const AppPlanRequest *request, const Points *points, DbDatabase *db,
+            AppPlanResult *result, GError **error)
+{
+  for (guint i = 0; i < points->problems->len; i++) {
+    const AppProblem *problem = g_ptr_array_index (points->problems, i);
+    AppPlanPoint *point = point_new (problem);
+    g_autoptr (GError) local = NULL;
+
+    if (!search_point (point, problem, request, &local)) {
+      point_free (point);
+      result->interrupted = g_error_matches (local, SIM_ERROR, SIM_ERROR_CANCELLED);
+      if (result->interrupted)
+        return TRUE;
+      g_propagate_error (error, g_steal_pointer (&local));
+      return FALSE;
+    }
+    g_ptr_array_add (result->points, point);
+    if (db != NULL && !store_point (db, result->run_id, point, error))
+      return FALSE;
+  }
+  return TRUE;
+}
+
+/* A run is known by what was asked and by what the names in it stood for. */
+static char *
+run_hash (const AppPlanResult *result, const Points *points)
+{
+  GString *text = g_string_new (result->inputs_json);
+  char *hash = NULL;
+
+  for (guint i = 0; i < points->settings->len; i++) {
+    const AppSetting *setting = g_ptr_array_index (points->settings, i);
+    g_autofree char *model = model_arch_to_ini (setting->arch);
+    g_autofree char *machine = app_record_machine_content (setting->machine);
+    g_autofree char *calibration = cost_calibration_hash (setting->calibration);
+
+    g_string_append_printf (text, "\n%s\n%s\n%s", model, machine, calibration);
+  }
+  hash = base_hash_text (text->str);
+  g_string_free (text, TRUE);
+  return hash;
+}
+
+AppPlanResult *
+app_plan (const AppPlanRequest *request, GError **error)
+{
+  g_auto (Points) points = { 0 };
+  g_autoptr (AppPlanResult) result = g_new0 (AppPlanResult, 1);
+  g_autoptr (DbDatabase) db = NULL;
+  g_autoptr (GError) local = NULL;
+
+  result->points = g_ptr_array_new_with_free_func ((GDestroyNotify) point_free);
+  if (!resolve_points (&points, request, error))
+    return NULL;
+  result->inputs_json = inputs_json (request);
+  result->hash = run_hash (result, &points);
+  if (request->db_path != NULL) {
+    db = begin_run (request, result, error);
+    if (db == NULL)
+      return NULL;
+  }
+  if (!run_points (request, &points, db, result, &local)) {
+    if (db != NULL)
+      finish_run (db, result, DB_RUN_FAILED, local->message, NULL);
+    g_propagate_error (error, g_steal_pointer (&local));
+    return NULL;
+  }
+  if (db != NULL && !finish_run (db, result,
+                                 result->interrupted ? DB_RUN_INTERRUPTED : DB_RUN_DONE, NULL,
+                                 error))
+    return NULL;
+  return g_steal_pointer (&result);
+}

@@ -1,0 +1,20 @@
+/* app/record.h - predictions as the records that are stored, printed and read back.
+ *
+ * Everything shown to a user, fresh or from the database, is a DbPlan: one form, one printer.
+ */
+#pragma once
+#include "app/problem.h"
+#include "db/store.h"
+#include <glib.h>
+G_BEGIN_DECLS
+/* @rank: 1 is best of its search point. Returns: (owned) with every string and array its own. */
+DbPlan *app_record_plan (const AppProblem *problem, const ModelLayout *layout,
+                         const CostPrediction *prediction, gint64 rank);
+
+/* The facts of a machine that predictions depend on, as lines of text: its identity. (owned) */
+char *app_record_machine_content (const TopoMachine *machine);
+
+/* Stores the inputs of @plan and fills in their ids; the ids of plans with the same inputs are
+ * the same. */
+gboolean app_record_store_inputs (DbDatabase *db, DbPlan *plan, GError **error);
+G_END_DECLS

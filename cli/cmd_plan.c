@@ -1,0 +1,403 @@
+/* cli/cmd_plan.c - plait plan: search layouts, print the best, store them. */
+#include "app/plan.h"
+#include "cli/cli.h"
+#include "cli/plan_json.h"
+#include "cli/plan_text.h"
+
+#include "base/units.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct {
+  char *model, *machine, *gpu, *profile, *calibration, *layout;
+  char *gpus, *global_batch, *seq, *dropout;
+  char *max_oom_risk, *keep, *jobs, *top, *limit;
+  gboolean exhaustive, explain, no_store;
+} Options;
+
+static void
+options_clear (Options *o)
+{
+  char **all[] = { &o->model, &o->machine, &o->gpu, &o->profile, &o->calibration, &o->layout,
+                   &o->gpus, &o->global_batch, &o->seq, &o->dropout, &o->max_oom_risk, &o->keep,
+                   &o->jobs, &o->top, &o->limit };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (all); i++)
+    g_clear_pointer (all[i], g_free);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
+
+/* A request with what it owns. */
+typedef struct {
+  AppPlanRequest request;
+  char **machines;
+  GArray *gpus, *batches, *seqs;
+  guint64 top;
+} Asked;
+
+static void
+asked_clear (Asked *asked)
+{
+  g_strfreev (asked->machines);
+  g_clear_pointer (&asked->gpus, g_array_unref);
+  g_clear_pointer (&asked->batches, g_array_unref);
+  g_clear_pointer (&asked->seqs, g_array_unref);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Asked, asked_clear)
+
+static gboolean
+ask_machines (const char *text, Asked *asked, GError **error)
+{
+  if (!cli_require ("--machine", text, "hgx-h100", error))
+    return FALSE;
+  asked->machines = g_strsplit (text, ",", -1);
+  for (char **machine = asked->machines; *machine != NULL; machine++) {
+    if (*g_strstrip (*machine) == '\0') {
+      g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "--machine: empty name in the list '%s'", text);
+      return FALSE;
+    }
+    for (char **other = asked->machines; other != machine; other++)
+      if (g_str_equal (*other, *machine)) {
+        g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "--machine: '%s' is named twice", *machine);
+        return FALSE;
+      }
+  }
+  return TRUE;
+}
+
+static gboolean
+ask_limits (const Options *o, Asked *asked, GError **error)
+{
+  guint64 keep = 100;
+  guint64 jobs = g_get_num_processors ();
+
+  asked->top = 10;
+  asked->request.max_oom_risk = 0.10;
+  if (!cli_ratio ("--max-oom-risk", o->max_oom_risk, &asked->request.max_oom_risk, error) ||
+      !cli_count ("--jobs", o->jobs, 1, 1024, &jobs, error) ||
+      !cli_count ("--top", o->top, 1, 1000000, &asked->top, error) ||
+      !cli_count ("--limit", o->limit, 1, G_MAXINT64, &asked->request.limit, error))
+    return FALSE;
+  if (g_strcmp0 (o->keep, "all") == 0)
+    keep = G_MAXUINT32;
+  else if (!cli_count ("--keep", o->keep, 1, 10000000, &keep, error))
+    return FALSE;
+  asked->request.keep = (guint) keep;
+  asked->request.jobs = (guint) jobs;
+  return TRUE;
+}
+
+static void
+show_progress (const char *point, guint64 done, guint64 total, gpointer unused)
+{
+  (void) unused;
+  cli_progress (point, done, total);
+}
+
+static gboolean
+ask (const Options *o, const CliCommon *common, Asked *asked, GError **error)
+{
+  AppPlanRequest *request = &asked->request;
+  double dropout = -1;
+
+  if (!cli_require ("--model", o->model, "llama-3.1-70b", error) ||
+      !ask_machines (o->machine, asked, error) ||
+      !cli_count_list ("--gpus", o->gpus, TRUE, 1, 1u << 24, &asked->gpus, error) ||
+      !cli_count_list ("--global-batch", o->global_batch, FALSE, 1, 1u << 30, &asked->batches, error) ||
+      !cli_count_list ("--seq", o->seq, FALSE, 1, G_GUINT64_CONSTANT (1) << 32, &asked->seqs, error) ||
+      !cli_ratio ("--dropout", o->dropout, &dropout, error) || !ask_limits (o, asked, error))
+    return FALSE;
+  request->inputs = (AppInputs){
+    .catalog_dir = common->catalog,
+    .model = o->model,
+    .gpu = o->gpu,
+    .profile = o->profile,
+    .calibration = o->calibration,
+    .dropout = dropout,
+  };
+  request->machines = (const char *const *) asked->machines;
+  request->gpus = asked->gpus;
+  request->batches = asked->batches;
+  request->seqs = asked->seqs;
+  request->pins = o->layout;
+  request->exhaustive = o->exhaustive;
+  request->db_path = o->no_store ? NULL : cli_db_path (common);
+  request->progress = show_progress;
+  request->cancelled = cli_interrupted;
+  return TRUE;
+}
+
+/* ---- printing ---- */
+
+static void
+add_run (JsonBuilder *builder, const AppPlanResult *result)
+{
+  g_autoptr (JsonParser) parser = json_parser_new ();
+  JsonObject *inputs = NULL;
+  g_autoptr (GList) members = NULL;
+  guint64 legal = 0;
+
+  for (guint i = 0; i < result->points->len; i++)
+    legal += ((AppPlanPoint *) g_ptr_array_index (result->points, i))->legal_count;
+  json_parser_load_from_data (parser, result->inputs_json, -1, NULL);
+  inputs = json_node_get_object (json_parser_get_root (parser));
+  members = json_object_get_members (inputs);
+  json_builder_set_member_name (builder, "run");
+  json_builder_begin_object (builder);
+  for (GList *member = members; member != NULL; member = member->next) {
+    json_builder_set_member_name (builder, member->data);
+    json_builder_add_value (builder, json_object_dup_member (inputs, member->data));
+  }
+  cli_json_text (builder, "hash", result->hash);
+  cli_json_count (builder, "legal_count", (gint64) legal);
+  json_builder_end_object (builder);
+}
+
+static void
+add_rejected (JsonBuilder *builder, const AppPlanResult *result, gboolean exhaustive)
+{
+  guint64 too_risky = 0;
+
+  json_builder_set_member_name (builder, "rejected");
+  json_builder_begin_array (builder);
+  for (guint reason = MODEL_LEGAL + 1; reason < MODEL_LEGAL_N; reason++) {
+    guint64 count = 0;
+
+    for (guint i = 0; i < result->points->len; i++)
+      count += ((AppPlanPoint *) g_ptr_array_index (result->points, i))->rejected[reason];
+    if (count == 0)
+      continue;
+    json_builder_begin_object (builder);
+    cli_json_text (builder, "reason", model_legality_name ((ModelLegality) reason));
+    cli_json_count (builder, "count", (gint64) count);
+    json_builder_end_object (builder);
+  }
+  for (guint i = 0; i < result->points->len; i++)
+    too_risky += ((AppPlanPoint *) g_ptr_array_index (result->points, i))->too_risky_count;
+  if (exhaustive && too_risky > 0) {
+    json_builder_begin_object (builder);
+    cli_json_text (builder, "reason", "oom_risk_above_limit");
+    cli_json_count (builder, "count", (gint64) too_risky);
+    json_builder_end_object (builder);
+  }
+  json_builder_end_array (builder);
+}
+
+static void
+print_json (const AppPlanResult *result, gboolean exhaustive)
+{
+  g_autoptr (JsonBuilder) builder = json_builder_new ();
+
+  json_builder_begin_object (builder);
+  add_run (builder, result);
+  json_builder_set_member_name (builder, "plans");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < result->points->len; i++) {
+    const AppPlanPoint *point = g_ptr_array_index (result->points, i);
+
+    for (guint p = 0; p < point->plans->len; p++)
+      cli_json_plan (builder, g_ptr_array_index (point->plans, p));
+  }
+  json_builder_end_array (builder);
+  add_rejected (builder, result, exhaustive);
+  json_builder_end_object (builder);
+  cli_json_print (builder);
+}
+
+static void
+print_csv (const AppPlanResult *result)
+{
+  g_autoptr (CliTable) table = cli_plan_table_new (TRUE, TRUE);
+
+  for (guint i = 0; i < result->points->len; i++) {
+    const AppPlanPoint *point = g_ptr_array_index (result->points, i);
+
+    for (guint p = 0; p < point->plans->len; p++)
+      cli_plan_table_add (table, g_ptr_array_index (point->plans, p), TRUE, TRUE);
+  }
+  cli_table_print (table, stdout, TRUE);
+}
+
+static void
+print_rejections (const AppPlanPoint *point)
+{
+  g_autoptr (CliTable) table = cli_table_new ();
+
+  cli_table_column (table, "refused because", CLI_LEFT);
+  cli_table_column (table, "layouts", CLI_RIGHT);
+  for (guint reason = MODEL_LEGAL + 1; reason < MODEL_LEGAL_N; reason++)
+    if (point->rejected[reason] > 0) {
+      cli_table_row (table);
+      cli_table_cell (table, "%s", model_legality_name ((ModelLegality) reason));
+      cli_table_cell_owned (table, base_units_format_count (point->rejected[reason]));
+    }
+  if (point->too_risky_count > 0) {
+    cli_table_row (table);
+    cli_table_cell (table, "%s", "oom_risk_above_limit (of those looked at)");
+    cli_table_cell_owned (table, base_units_format_count (point->too_risky_count));
+  }
+  puts ("");
+  cli_table_print (table, stdout, FALSE);
+}
+
+static void
+print_misses (const AppPlanPoint *point)
+{
+  g_autoptr (CliTable) table = cli_table_new ();
+  const double gib = 1073741824.0;
+
+  printf ("nothing fits: %s\n", point->misses->len > 0 ? "nearest misses" : "no layout is legal");
+  cli_table_column (table, "layout", CLI_LEFT);
+  cli_table_column (table, "needs", CLI_RIGHT);
+  cli_table_column (table, "usable", CLI_RIGHT);
+  cli_table_column (table, "OOM risk", CLI_RIGHT);
+  cli_table_column (table, "step", CLI_RIGHT);
+  for (guint i = 0; i < point->misses->len; i++) {
+    const AppMiss *miss = &g_array_index (point->misses, AppMiss, i);
+
+    cli_table_row (table);
+    cli_table_cell (table, "%s", miss->layout_text);
+    cli_table_cell (table, "%.1f GiB", (double) miss->need_bytes / gib);
+    cli_table_cell (table, "%.1f GiB", (double) miss->usable_bytes / gib);
+    cli_table_cell (table, "%.3g %%", 100 * miss->oom_risk);
+    cli_table_cell_owned (table, base_units_format_seconds (miss->step_s));
+  }
+  if (cli_table_n_rows (table) > 0)
+    cli_table_print (table, stdout, FALSE);
+}
+
+static void
+print_point (const AppPlanPoint *point, const char *model, guint64 top, gboolean explain,
+             const CliCommon *common)
+{
+  g_autofree char *legal = base_units_format_count (point->legal_count);
+  guint n = (guint) MIN (top, point->plans->len);
+
+  printf ("%s on %" G_GUINT64_FORMAT " × %s, batch %" G_GUINT64_FORMAT " × %" G_GUINT64_FORMAT
+          " tokens: %s legal layouts\n",
+          model, point->gpus, point->machine, point->global_batch, point->seq, legal);
+  if (n > 0) {
+    const DbPlan *first = g_ptr_array_index (point->plans, 0);
+    gboolean with_price = isfinite (first->plan.usd_per_gpu_h);
+    g_autoptr (CliTable) table = cli_plan_table_new (FALSE, with_price);
+
+    for (guint i = 0; i < n; i++)
+      cli_plan_table_add (table, g_ptr_array_index (point->plans, i), FALSE, with_price);
+    cli_table_print (table, stdout, FALSE);
+    if (n < point->plans->len && !common->quiet)
+      printf ("(%u of %u kept plans; --top N shows more)\n", n, point->plans->len);
+  } else
+    print_misses (point);
+  if (explain)
+    print_rejections (point);
+  for (guint i = 0; i < point->advice->len; i++)
+    printf ("note: %s\n", (const char *) g_ptr_array_index (point->advice, i));
+  puts ("");
+}
+
+static void
+print_text (const AppPlanResult *result, const Options *o, guint64 top, const CliCommon *common)
+{
+  for (guint i = 0; i < result->points->len; i++)
+    print_point (g_ptr_array_index (result->points, i), o->model, top, o->explain, common);
+}
+
+static void
+print_notes (const AppPlanResult *result, const AppPlanRequest *request)
+{
+  double seconds = 0;
+  guint64 tier1 = 0;
+  guint64 tier2 = 0;
+
+  for (guint i = 0; i < result->points->len; i++) {
+    const AppPlanPoint *point = g_ptr_array_index (result->points, i);
+
+    seconds += point->counts.search_s;
+    tier1 += point->counts.costed_count;
+    tier2 += point->counts.exact_count;
+  }
+  fprintf (stderr, "searched %.3f s: %" G_GUINT64_FORMAT " layouts costed, %" G_GUINT64_FORMAT
+           " by the exact recurrence, %u threads\n", seconds, tier1, tier2, request->jobs);
+  if (result->run_id > 0)
+    fprintf (stderr, "stored as run %" G_GINT64_FORMAT " in %s\n", result->run_id, request->db_path);
+}
+
+static CliExit
+verdict (const AppPlanResult *result)
+{
+  if (result->interrupted) {
+    fprintf (stderr, "plait: interrupted: %u search points are done and kept; run the same command "
+             "to search the rest\n", result->points->len);
+    return CLI_NO;
+  }
+  for (guint i = 0; i < result->points->len; i++)
+    if (((AppPlanPoint *) g_ptr_array_index (result->points, i))->plans->len > 0)
+      return CLI_DONE;
+  return CLI_NO;
+}
+
+static CliExit
+run (const CliVerb *verb, int argc, char **argv)
+{
+  g_auto (Options) o = { 0 };
+  g_auto (CliCommon) common = { 0 };
+  g_auto (Asked) asked = { 0 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (AppPlanResult) result = NULL;
+  CliExit code = CLI_DONE;
+  const GOptionEntry entries[] = {
+    { "model", 0, 0, G_OPTION_ARG_STRING, &o.model, "Model: slug or file", "MODEL" },
+    { "machine", 0, 0, G_OPTION_ARG_STRING, &o.machine, "Machines, comma-separated", "MACHINES" },
+    { "gpu", 0, 0, G_OPTION_ARG_STRING, &o.gpu, "Replace the machine's GPU", "GPU" },
+    { "gpus", 0, 0, G_OPTION_ARG_STRING, &o.gpus, "GPU counts: 64, 64,128 or 64..4096", "LIST" },
+    { "global-batch", 0, 0, G_OPTION_ARG_STRING, &o.global_batch, "Sequences per step", "LIST" },
+    { "seq", 0, 0, G_OPTION_ARG_STRING, &o.seq, "Tokens per sequence", "LIST" },
+    { "profile", 0, 0, G_OPTION_ARG_STRING, &o.profile, "Framework profile (megatron)", "PROFILE" },
+    { "calibration", 0, 0, G_OPTION_ARG_STRING, &o.calibration, "Calibration (default)", "NAME" },
+    { "layout", 0, 0, G_OPTION_ARG_STRING, &o.layout, "Keys to hold fixed, for example tp=8,sp=1", "LAYOUT" },
+    { "dropout", 0, 0, G_OPTION_ARG_STRING, &o.dropout, "Dropout instead of the model's", "RATIO" },
+    { "max-oom-risk", 0, 0, G_OPTION_ARG_STRING, &o.max_oom_risk, "Drop plans above it (0.10)", "RATIO" },
+    { "keep", 0, 0, G_OPTION_ARG_STRING, &o.keep, "Plans kept per machine and GPU count (100), or all", "N" },
+    { "jobs", 0, 0, G_OPTION_ARG_STRING, &o.jobs, "Threads (cores)", "N" },
+    { "top", 0, 0, G_OPTION_ARG_STRING, &o.top, "Plans printed as text (10)", "N" },
+    { "limit", 0, 0, G_OPTION_ARG_STRING, &o.limit, "Refuse larger search spaces", "N" },
+    { "exhaustive", 0, 0, G_OPTION_ARG_NONE, &o.exhaustive, "Cost every layout, prune nothing", NULL },
+    { "explain", 0, 0, G_OPTION_ARG_NONE, &o.explain, "Count refused layouts by reason", NULL },
+    { "no-store", 0, 0, G_OPTION_ARG_NONE, &o.no_store, "Store nothing", NULL },
+    G_OPTION_ENTRY_NULL
+  };
+
+  if (!cli_parse (verb, argc, argv, entries, 0, 0, &common, NULL, &code))
+    return code;
+  if (!ask (&o, &common, &asked, &error))
+    return cli_fail (&common, error);
+  cli_catch_interrupt ();
+  result = app_plan (&asked.request, &error);
+  cli_progress_end ();
+  if (result == NULL)
+    return cli_fail (&common, error);
+  if (result->warning != NULL)
+    fprintf (stderr, "plait: %s\n", result->warning);
+  if (common.json)
+    print_json (result, asked.request.exhaustive);
+  else if (common.csv)
+    print_csv (result);
+  else
+    print_text (result, &o, asked.top, &common);
+  if (!common.quiet)
+    print_notes (result, &asked.request);
+  return verdict (result);
+}
+
+const CliVerb cli_plan = {
+  .name = "plan",
+  .arguments = "--model MODEL --machine MACHINES --gpus LIST",
+  .summary = "Search layouts, print the best, store them",
+  .description =
+      "Tries every legal split over tensor, sequence, context, pipeline, expert and data\n"
+      "parallelism, ZeRO/FSDP, micro-batch, recomputation and stages, and ranks them by step time\n"
+      "among those whose risk of running out of memory is acceptable.\n"
+      "Exit code 1: nothing fits; the nearest misses are shown.",
+  .run = run,
+};

@@ -1,0 +1,139 @@
+/* cli/cmd_profiles.c - plait profiles: what frameworks do with a layout. */
+#include "app/catalog.h"
+#include "cli/cli.h"
+#include "cli/plan_json.h"
+
+static void
+add_profile (JsonBuilder *builder, const ModelProfile *p)
+{
+  const struct {
+    const char *key;
+    gboolean value;
+  } switches[] = {
+    { "fused_norm", p->fused_norm },
+    { "fused_activation", p->fused_activation },
+    { "fused_rope", p->fused_rope },
+    { "fused_residual", p->fused_residual },
+    { "fused_cross_entropy", p->fused_cross_entropy },
+    { "compiled", p->compiled },
+    { "keeps_everything", p->keeps_everything },
+    { "shards_main_grad_zero1", p->shards_main_grad_zero1 },
+    { "overlap_tp", p->overlap_tp },
+    { "overlap_dp", p->overlap_dp },
+    { "overlap_p2p", p->overlap_p2p },
+    { "reshard_after_forward", p->reshard_after_forward },
+    { "grouped_gemm", p->grouped_gemm },
+    { "dummy_wgrad", p->dummy_wgrad },
+    { "expandable_segments", p->expandable_segments },
+  };
+  const struct {
+    const char *key;
+    double value;
+  } numbers[] = {
+    { "param_bytes", p->param_bytes },
+    { "grad_bytes", p->grad_bytes },
+    { "main_grad_bytes", p->main_grad_bytes },
+    { "master_bytes", p->master_bytes },
+    { "moment_bytes", p->moment_bytes },
+    { "step_copy_bytes", p->step_copy_bytes },
+    { "reduce_bytes", p->reduce_bytes },
+    { "logits_peak_bytes", p->logits_peak_bytes },
+    { "logits_kept_bytes", p->logits_kept_bytes },
+  };
+
+  json_builder_begin_object (builder);
+  cli_json_text (builder, "name", p->name);
+  json_builder_set_member_name (builder, "frameworks");
+  json_builder_begin_array (builder);
+  for (char **pattern = p->frameworks; pattern != NULL && *pattern != NULL; pattern++)
+    json_builder_add_string_value (builder, *pattern);
+  json_builder_end_array (builder);
+  for (gsize i = 0; i < G_N_ELEMENTS (switches); i++)
+    cli_json_bool (builder, switches[i].key, switches[i].value);
+  for (gsize i = 0; i < G_N_ELEMENTS (numbers); i++)
+    cli_json_number (builder, numbers[i].key, numbers[i].value);
+  cli_json_count (builder, "bucket_elements", (gint64) p->bucket_elements);
+  cli_json_count (builder, "fsdp_units_in_flight", p->fsdp_units_in_flight);
+  cli_json_count (builder, "max_zero_with_pp", p->max_zero_with_pp);
+  cli_json_count (builder, "loss_chunks", p->loss_chunks);
+  cli_json_count (builder, "vocab_multiple", p->vocab_multiple);
+  cli_json_text (builder, "source", p->source);
+  json_builder_end_object (builder);
+}
+
+static void
+print_table (const GPtrArray *profiles, gboolean csv)
+{
+  static const char *const headers[] = { "name", "bytes per parameter", "overlap dp", "overlap tp",
+                                         "fused activation", "ZeRO with pp", "frameworks" };
+  g_autoptr (CliTable) table = cli_table_new ();
+
+  for (gsize i = 0; i < G_N_ELEMENTS (headers); i++)
+    cli_table_column (table, headers[i], i == 1 || i == 5 ? CLI_RIGHT : CLI_LEFT);
+  for (guint i = 0; i < profiles->len; i++) {
+    const ModelProfile *p = g_ptr_array_index (profiles, i);
+
+    cli_table_row (table);
+    cli_table_cell (table, "%s", p->name);
+    cli_table_cell (table, "%g", p->param_bytes + p->grad_bytes + p->main_grad_bytes +
+                                     p->master_bytes + p->moment_bytes);
+    cli_table_cell (table, "%s", p->overlap_dp ? "yes" : "no");
+    cli_table_cell (table, "%s", p->overlap_tp ? "yes" : "no");
+    cli_table_cell (table, "%s", p->fused_activation ? "yes" : "no");
+    cli_table_cell (table, "%u", p->max_zero_with_pp);
+    cli_table_cell_owned (table, p->frameworks != NULL ? g_strjoinv (" ", p->frameworks) : g_strdup (""));
+  }
+  cli_table_print (table, stdout, csv);
+}
+
+static void
+print_json (const GPtrArray *profiles, gboolean one)
+{
+  g_autoptr (JsonBuilder) builder = json_builder_new ();
+
+  if (!one) {
+    json_builder_begin_object (builder);
+    json_builder_set_member_name (builder, "profiles");
+    json_builder_begin_array (builder);
+  }
+  for (guint i = 0; i < profiles->len; i++)
+    add_profile (builder, g_ptr_array_index (profiles, i));
+  if (!one) {
+    json_builder_end_array (builder);
+    json_builder_end_object (builder);
+  }
+  cli_json_print (builder);
+}
+
+static CliExit
+run (const CliVerb *verb, int argc, char **argv)
+{
+  g_auto (CliCommon) common = { 0 };
+  g_autofree char *name = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GPtrArray) profiles = NULL;
+  CliExit code = CLI_DONE;
+  const GOptionEntry entries[] = {
+    { "profile", 0, 0, G_OPTION_ARG_STRING, &name, "One profile in full: slug or file", "PROFILE" },
+    G_OPTION_ENTRY_NULL
+  };
+
+  if (!cli_parse (verb, argc, argv, entries, 0, 0, &common, NULL, &code))
+    return code;
+  profiles = app_catalog_profiles (common.catalog, name, &error);
+  if (profiles == NULL)
+    return cli_fail (&common, error);
+  if (common.json || (name != NULL && !common.csv))
+    print_json (profiles, name != NULL);
+  else
+    print_table (profiles, common.csv);
+  return CLI_DONE;
+}
+
+const CliVerb cli_profiles = {
+  .name = "profiles",
+  .arguments = "[--profile PROFILE]",
+  .summary = "Framework profiles of the catalog, or one in full",
+  .description = "A profile is switches, no seconds: what a framework does with the same layout.",
+  .run = run,
+};

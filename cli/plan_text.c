@@ -1,0 +1,239 @@
+/* cli/plan_text.c - plans for people. */
+#include "cli/plan_text.h"
+
+#include "base/units.h"
+
+#include <math.h>
+
+static const double GIB = 1073741824.0;
+
+/* ---- one plan in full ---- */
+
+static void
+print_headline (const DbPlan *plan, const CliCommon *common)
+{
+  const DbPlanRecord *record = &plan->plan;
+  const DbPredictionRecord *p = &record->prediction;
+  g_autofree char *step = base_units_format_seconds (p->step_s);
+  g_autofree char *low = base_units_format_seconds (p->step_s_p10);
+  g_autofree char *high = base_units_format_seconds (p->step_s_p90);
+  const char *on = common->colored ? (p->fits ? "\033[32m" : "\033[31m") : "";
+  const char *off = common->colored ? "\033[0m" : "";
+
+  printf ("%s on %" G_GINT64_FORMAT " × %s (%s), batch %" G_GINT64_FORMAT " × %" G_GINT64_FORMAT
+          " tokens, profile %s, calibration %s\n",
+          plan->model.name, record->gpus, plan->machine.gpu, plan->machine.name,
+          record->global_batch, record->seq, record->profile, plan->calibration.name);
+  printf ("layout  %s\n\n", record->layout_text);
+  printf ("step    %s   (8 in 10 between %s and %s)\n", step, low, high);
+  printf ("rate    %.0f tokens/s/GPU, %.1f TFLOP/s/GPU, MFU %.1f %%\n", p->tokens_per_s_per_gpu,
+          p->tflops_per_gpu, 100 * p->mfu);
+  printf ("memory  peak %.1f of %.1f GiB usable (allocated %.1f, reserved %.1f); risk of running out "
+          "%.2g %%: %s%s%s\n",
+          (double) p->peak_bytes / GIB, (double) p->usable_bytes / GIB,
+          (double) p->allocated_bytes / GIB, (double) p->reserved_bytes / GIB, 100 * p->oom_risk, on,
+          p->fits ? "fits" : "does not fit", off);
+  if (isfinite (p->cost_usd_per_1e12_tokens))
+    printf ("price   %.0f USD per 10^12 tokens at %.2f USD per GPU-hour (as of %s)\n",
+            p->cost_usd_per_1e12_tokens, record->usd_per_gpu_h,
+            plan->machine.price_as_of != NULL ? plan->machine.price_as_of : "an unknown date");
+}
+
+static void
+print_breakdown (const DbPlanRecord *plan)
+{
+  g_autoptr (CliTable) table = cli_table_new ();
+
+  puts ("\nWhere the time goes (exposed, on the critical stage)");
+  cli_table_column (table, "part", CLI_LEFT);
+  cli_table_column (table, "time", CLI_RIGHT);
+  cli_table_column (table, "share", CLI_RIGHT);
+  for (gsize i = 0; i < plan->n_breakdown; i++) {
+    if (!(plan->breakdown[i].exposed_s > 0))
+      continue;
+    cli_table_row (table);
+    cli_table_cell (table, "%s", plan->breakdown[i].component);
+    cli_table_cell_owned (table, base_units_format_seconds (plan->breakdown[i].exposed_s));
+    cli_table_cell (table, "%.1f %%", 100 * plan->breakdown[i].exposed_s / plan->prediction.step_s);
+  }
+  cli_table_print (table, stdout, FALSE);
+}
+
+static void
+print_stages (const DbPlanRecord *plan)
+{
+  static const char *const headers[] = { "stage",  "layers", "in flight", "weights", "grads",
+                                         "optim",  "activ",  "logits",    "gathers", "comm",
+                                         "work",   "context", "frag",     "peak",    "risk" };
+  g_autoptr (CliTable) table = cli_table_new ();
+
+  puts ("\nMemory per GPU by pipeline stage, GiB");
+  for (gsize i = 0; i < G_N_ELEMENTS (headers); i++)
+    cli_table_column (table, headers[i], CLI_RIGHT);
+  for (gsize i = 0; i < plan->n_stage_rows; i++) {
+    const DbStageMemoryRecord *row = &plan->stage_rows[i];
+    const guint64 parts[] = { row->weights_bytes,  row->gradients_bytes,    row->optimizer_bytes,
+                              row->activations_bytes, row->logits_bytes,    row->gathers_bytes,
+                              row->comm_buffers_bytes, row->workspace_bytes, row->context_bytes,
+                              row->fragmentation_bytes, row->peak_bytes };
+
+    cli_table_row (table);
+    cli_table_cell (table, "%" G_GINT64_FORMAT, row->stage);
+    cli_table_cell (table, "%" G_GINT64_FORMAT, row->layers);
+    cli_table_cell (table, "%" G_GINT64_FORMAT, row->in_flight_count);
+    for (gsize c = 0; c < G_N_ELEMENTS (parts); c++)
+      cli_table_cell (table, "%.2f", (double) parts[c] / GIB);
+    cli_table_cell (table, "%.2g %%", 100 * row->oom_risk);
+  }
+  cli_table_print (table, stdout, FALSE);
+}
+
+static void
+print_groups (const DbPlanRecord *plan)
+{
+  g_autoptr (CliTable) table = cli_table_new ();
+
+  if (plan->n_groups == 0)
+    return;
+  puts ("\nGroups");
+  cli_table_column (table, "kind", CLI_LEFT);
+  cli_table_column (table, "ranks", CLI_RIGHT);
+  cli_table_column (table, "bottleneck", CLI_LEFT);
+  for (gsize i = 0; i < plan->n_groups; i++) {
+    cli_table_row (table);
+    cli_table_cell (table, "%s", plan->groups[i].kind);
+    cli_table_cell (table, "%" G_GINT64_FORMAT, plan->groups[i].size);
+    cli_table_cell (table, "%s", plan->groups[i].bottleneck != NULL ? plan->groups[i].bottleneck : "");
+  }
+  cli_table_print (table, stdout, FALSE);
+}
+
+void
+cli_print_plan (const DbPlan *plan, const CliCommon *common)
+{
+  print_headline (plan, common);
+  print_breakdown (&plan->plan);
+  print_stages (&plan->plan);
+  print_groups (&plan->plan);
+  if (plan->plan.n_assumed > 0 && !common->quiet) {
+    puts ("\nAssumed");
+    for (gsize i = 0; i < plan->plan.n_assumed; i++) {
+      const DbAssumedRecord *row = &plan->plan.assumed[i];
+
+      printf ("  %s = %s%s%s\n", row->key, row->value, row->why != NULL ? ": " : "",
+              row->why != NULL ? row->why : "");
+    }
+  }
+}
+
+/* ---- many plans ---- */
+
+static const char *const text_headers[] = { "rank", "layout", "step", "10 % … 90 %", "tok/s/GPU", "MFU",
+                                            "peak of usable GiB", "OOM risk", "compute", "tp",
+                                            "ep+cp", "bubble", "dp", "other" };
+static const char *const csv_headers[] = {
+  "model",        "machine",   "gpus",         "global_batch",  "seq",     "rank",
+  "layout_text",  "step_s",    "step_s_p10",   "step_s_p90",    "tokens_per_s_per_gpu",
+  "tflops_per_gpu", "mfu",     "oom_risk",     "peak_bytes",    "usable_bytes",
+  "cost_usd_per_1e12_tokens"
+};
+
+CliTable *
+cli_plan_table_new (gboolean csv, gboolean with_price)
+{
+  CliTable *table = cli_table_new ();
+
+  if (csv) {
+    for (gsize i = 0; i < G_N_ELEMENTS (csv_headers); i++)
+      cli_table_column (table, csv_headers[i], CLI_LEFT);
+    return table;
+  }
+  for (gsize i = 0; i < G_N_ELEMENTS (text_headers); i++)
+    cli_table_column (table, text_headers[i], i == 1 ? CLI_LEFT : CLI_RIGHT);
+  if (with_price)
+    cli_table_column (table, "USD/10^12 tok", CLI_RIGHT);
+  return table;
+}
+
+static double
+part (const DbPlanRecord *plan, const char *name)
+{
+  for (gsize i = 0; i < plan->n_breakdown; i++)
+    if (g_str_equal (plan->breakdown[i].component, name))
+      return plan->breakdown[i].exposed_s;
+  return 0;
+}
+
+static void
+add_csv_row (CliTable *table, const DbPlan *plan)
+{
+  const DbPlanRecord *record = &plan->plan;
+  const DbPredictionRecord *p = &record->prediction;
+
+  cli_table_cell (table, "%s", plan->model.name);
+  cli_table_cell (table, "%s", plan->machine.name);
+  cli_table_cell (table, "%" G_GINT64_FORMAT, record->gpus);
+  cli_table_cell (table, "%" G_GINT64_FORMAT, record->global_batch);
+  cli_table_cell (table, "%" G_GINT64_FORMAT, record->seq);
+  cli_table_cell (table, "%" G_GINT64_FORMAT, record->rank);
+  cli_table_cell (table, "%s", record->layout_text);
+  cli_table_cell (table, "%.17g", p->step_s);
+  cli_table_cell (table, "%.17g", p->step_s_p10);
+  cli_table_cell (table, "%.17g", p->step_s_p90);
+  cli_table_cell (table, "%.17g", p->tokens_per_s_per_gpu);
+  cli_table_cell (table, "%.17g", p->tflops_per_gpu);
+  cli_table_cell (table, "%.17g", p->mfu);
+  cli_table_cell (table, "%.17g", p->oom_risk);
+  cli_table_cell (table, "%" G_GUINT64_FORMAT, p->peak_bytes);
+  cli_table_cell (table, "%" G_GUINT64_FORMAT, p->usable_bytes);
+  if (isfinite (p->cost_usd_per_1e12_tokens))
+    cli_table_cell (table, "%.17g", p->cost_usd_per_1e12_tokens);
+  else
+    cli_table_cell (table, "%s", "");
+}
+
+static void
+add_shares (CliTable *table, const DbPlanRecord *record)
+{
+  const double shares[] = {
+    part (record, "compute"),
+    part (record, "tp"),
+    part (record, "ep") + part (record, "cp"),
+    part (record, "pp_bubble") + part (record, "p2p"),
+    part (record, "dp"),
+    part (record, "optimizer") + part (record, "other"),
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (shares); i++)
+    cli_table_cell (table, "%.0f %%", 100 * shares[i] / record->prediction.step_s);
+}
+
+void
+cli_plan_table_add (CliTable *table, const DbPlan *plan, gboolean csv, gboolean with_price)
+{
+  const DbPlanRecord *record = &plan->plan;
+  const DbPredictionRecord *p = &record->prediction;
+  g_autofree char *low = base_units_format_seconds (p->step_s_p10);
+  g_autofree char *high = base_units_format_seconds (p->step_s_p90);
+
+  cli_table_row (table);
+  if (csv) {
+    add_csv_row (table, plan);
+    return;
+  }
+  cli_table_cell (table, "%" G_GINT64_FORMAT, record->rank);
+  cli_table_cell (table, "%s", record->layout_text);
+  cli_table_cell_owned (table, base_units_format_seconds (p->step_s));
+  cli_table_cell (table, "%s … %s", low, high);
+  cli_table_cell (table, "%.0f", p->tokens_per_s_per_gpu);
+  cli_table_cell (table, "%.1f %%", 100 * p->mfu);
+  cli_table_cell (table, "%.1f of %.1f", (double) p->peak_bytes / GIB, (double) p->usable_bytes / GIB);
+  cli_table_cell (table, "%.2g %%", 100 * p->oom_risk);
+  add_shares (table, record);
+  if (!with_price)
+    return;
+  if (isfinite (p->cost_usd_per_1e12_tokens))
+    cli_table_cell (table, "%.0f", p->cost_usd_per_1e12_tokens);
+  else
+    cli_table_cell (table, "%s", "unknown");
+}

@@ -1,0 +1,11 @@
+/* cli/plan_text.h - plans for people: one in full, or many as a table. */
+#pragma once
+#include "app/record.h"
+#include "cli/cli.h"
+G_BEGIN_DECLS
+/* Everything about one plan: headline, where the time goes, memory by stage, groups, assumptions. */
+void cli_print_plan (const DbPlan *plan, const CliCommon *common);
+/* A table of plans; add rows with cli_plan_table_add. */
+CliTable *cli_plan_table_new (gboolean csv, gboolean with_price);
+void cli_plan_table_add (CliTable *table, const DbPlan *plan, gboolean csv, gboolean with_price);
+G_END_DECLS
