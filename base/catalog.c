@@ -2,6 +2,7 @@
 #include "base/catalog.h"
 
 #include "base/suggest.h"
+#include "catalog/catalog-resources.h" /* made by meson from catalog/ */
 
 #include <gio/gio.h>
 #include <string.h>
@@ -86,7 +87,8 @@ base_catalog_list (const BaseCatalog *catalog, const char *kind)
     add_slugs_of_dir (slugs, g_ptr_array_index (catalog->dirs, i), kind);
 
   g_autofree char *prefix = g_strconcat (RESOURCE_PREFIX "/", kind, NULL);
-  g_auto (GStrv) embedded = g_resources_enumerate_children (prefix, 0, NULL);
+  g_auto (GStrv) embedded
+      = g_resource_enumerate_children (plait_catalog_get_resource (), prefix, 0, NULL);
   for (char **name = embedded; name != NULL && *name != NULL; name++)
     add_slug (slugs, *name);
 
@@ -132,7 +134,8 @@ has_slug (const BaseCatalog *catalog, const char *kind, const char *slug)
     return FALSE;
   g_autofree char *file = find_file (catalog, kind, slug);
   g_autofree char *resource = resource_path (kind, slug);
-  return file != NULL || g_resources_get_info (resource, 0, NULL, NULL, NULL);
+  return file != NULL
+         || g_resource_get_info (plait_catalog_get_resource (), resource, 0, NULL, NULL, NULL);
 }
 
 static void
@@ -161,7 +164,8 @@ base_catalog_open (const BaseCatalog *catalog, const char *kind, const char *slu
     return base_ini_new_from_file (file, error);
 
   g_autofree char *resource = resource_path (kind, slug);
-  g_autoptr (GBytes) bytes = g_resources_lookup_data (resource, 0, NULL);
+  g_autoptr (GBytes) bytes
+      = g_resource_lookup_data (plait_catalog_get_resource (), resource, 0, NULL);
   if (bytes == NULL) {
     set_not_found (catalog, kind, slug, error);
     return NULL;
