@@ -28,6 +28,7 @@ typedef struct {
   guint n_tensors;
   guint32 input, output;           /* hidden states in and out; input NONE for the embedding's ids */
   guint32 output_grad, input_grad; /* their gradients */
+  guint32 rebuilt_output;          /* the output as recompute of the whole block makes it, or NONE */
   guint64 weight_count;            /* parameters on this rank, routed experts apart */
   guint64 expert_weight_count;     /* routed experts on this rank */
   guint64 replicated_weight_count; /* of weight_count: those every tp rank holds (norms, …) */

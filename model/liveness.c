@@ -1,0 +1,80 @@
+/* model/liveness.c - memory of one micro-batch, read off the life of the tensors.
+ *
+ * A tensor is alive from the op that makes it (or from the start, if it comes from outside) to the
+ * last op that reads it. Kept tensors are counted apart and in full: in a pipeline others of their
+ * kind, from other micro-batches, are alive beside them. Weights and their gradients belong to the
+ * step, not to the micro-batch.
+ */
+#include "model/segment.h"
+
+/* Which tensors a sweep counts. */
+typedef enum { SWEEP_WORK, SWEEP_LOGITS } SweepKind;
+
+static gboolean
+is_counted (const ModelTensor *tensor, SweepKind kind)
+{
+  if (kind == SWEEP_LOGITS)
+    return tensor->role == MODEL_ROLE_LOGITS;
+  return !tensor->kept && tensor->role != MODEL_ROLE_WEIGHT
+         && tensor->role != MODEL_ROLE_WEIGHT_GRAD && tensor->role != MODEL_ROLE_LOGITS;
+}
+
+/*
+ * Most bytes alive at once during ops [first, end). @change: end − first + 1 zeroed numbers.
+ * A tensor without reader lives during its op; @result lives to the end.
+ */
+static guint64
+sweep (const ModelSegment *segment, SweepKind kind, guint first, guint end, guint32 result,
+       gint64 *change)
+{
+  for (guint i = 0; i < segment->n_tensors; i++) {
+    const ModelTensor *tensor = &segment->tensors[i];
+    gboolean outside = tensor->producer == MODEL_TENSOR_NONE;
+    if (!is_counted (tensor, kind) || (outside && tensor->last_user == MODEL_TENSOR_NONE))
+      continue;
+    guint from = outside ? first : tensor->producer;
+    guint to = tensor->last_user == MODEL_TENSOR_NONE ? from : tensor->last_user;
+    if (i == result)
+      to = end - 1;
+    if (to < first || from >= end)
+      continue;
+    change[MAX (from, first) - first] += (gint64)tensor->local_bytes;
+    change[MIN (to, end - 1) + 1 - first] -= (gint64)tensor->local_bytes;
+  }
+  gint64 alive = 0, most = 0;
+  for (guint i = 0; i < end - first; i++) {
+    alive += change[i];
+    most = MAX (most, alive);
+  }
+  return (guint64)most;
+}
+
+static guint64
+peak (const ModelSegment *segment, SweepKind kind, guint first, guint end, guint32 result)
+{
+  if (end <= first)
+    return 0;
+  g_autofree gint64 *change = g_new0 (gint64, end - first + 1);
+  return sweep (segment, kind, first, end, result, change);
+}
+
+void
+model_segment_memory (const ModelSegment *segment, ModelSegmentMemory *out)
+{
+  *out = (ModelSegmentMemory){ 0 };
+  for (guint i = 0; i < segment->n_tensors; i++) {
+    const ModelTensor *tensor = &segment->tensors[i];
+    if (!tensor->kept)
+      continue;
+    if (tensor->role == MODEL_ROLE_LOGITS)
+      out->logits_kept_bytes += tensor->local_bytes;
+    else
+      out->kept_bytes += tensor->local_bytes;
+    if (i == segment->input)
+      out->input_bytes = tensor->local_bytes;
+  }
+  guint n_forward = segment->n_forward, n_ops = segment->n_ops;
+  out->logits_peak_bytes = peak (segment, SWEEP_LOGITS, 0, n_ops, MODEL_TENSOR_NONE);
+  out->forward_work_bytes = peak (segment, SWEEP_WORK, 0, n_forward, segment->output);
+  out->backward_work_bytes = peak (segment, SWEEP_WORK, n_forward, n_ops, segment->input_grad);
+}
