@@ -3,19 +3,17 @@
 #include <math.h>
 
 /*
- * Seconds per byte of a hierarchical all-reduce, per GPU: inside 2(g-1)/g bytes over the domain's
- * links, outside 2(k-1)/(k g) bytes over the NIC (floor of the collective notes). The larger
- * bounds the group.
+ * Of a ring over k domains of g members each GPU sends (n-1)/n of the bytes inside the domain, and
+ * its NIC carries 1/g of that: the network bounds the group when the NICs of its g members
+ * together are slower than one member's link inside.
  */
 static gboolean
 network_bounds (const TopoGroupShape *shape)
 {
-  double g = shape->ranks_per_domain, k = shape->domains;
-  if (shape->domains < 2 || !(shape->inter_bytes_per_s > 0))
+  if (shape->domains < 2)
     return FALSE;
-  if (shape->ranks_per_domain < 2 || !(shape->intra_bytes_per_s > 0))
-    return TRUE;
-  return (k - 1) / k / g / shape->inter_bytes_per_s > (g - 1) / g / shape->intra_bytes_per_s;
+  return shape->ranks_per_domain < 2
+         || shape->inter_bytes_per_s * shape->ranks_per_domain < shape->intra_bytes_per_s;
 }
 
 static char *
@@ -39,10 +37,9 @@ topo_group_bottleneck (const TopoMachine *machine, const TopoGroupShape *shape)
 {
   if (shape->ranks < 2)
     return g_strdup ("none");
-  if (network_bounds (shape) && machine->n_nics > 0)
-    return describe_nic (machine, shape);
-  if (!(shape->intra_bytes_per_s > 0))
-    return g_strdup ("unknown network");
+  if (network_bounds (shape))
+    return shape->inter_bytes_per_s > 0 ? describe_nic (machine, shape)
+                                        : g_strdup ("network, unknown");
   g_autofree char *rate = base_units_format_rate (shape->intra_bytes_per_s);
   return g_strdup_printf ("%s%s, %s per GPU one way",
                           topo_link_class_name ((TopoLinkClass)shape->link_class),

@@ -131,10 +131,23 @@ topo_slug_of_file (const char *path)
   return slug;
 }
 
+/* A slug whose file states its label needs no other file to be judged. */
+static TopoGpu *
+load_by_slug (const BaseCatalog *catalog, const char *slug)
+{
+  g_autoptr (BaseIni) ini = base_catalog_open (catalog, "gpus", slug, NULL);
+  if (ini == NULL || !base_ini_has_key (ini, "memory", "label_gb"))
+    return NULL;
+  return topo_gpu_new_from_ini (ini, slug, NULL);
+}
+
 TopoGpu *
 topo_gpu_load (const BaseCatalog *catalog, const char *name, GError **error)
 {
   gboolean is_file = FALSE;
+  TopoGpu *gpu = load_by_slug (catalog, name);
+  if (gpu != NULL)
+    return gpu;
   g_autoptr (TopoGpuTable) table = topo_gpu_table_new (catalog, error);
   if (table == NULL)
     return NULL;

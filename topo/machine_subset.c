@@ -50,8 +50,10 @@ min_cut_links (const TopoMachine *machine, const guint8 *members, guint32 n)
     for (guint32 j = 0; j < n; j++)
       weight[i][j] = machine->direct_count[members[i] * machine->gpus_per_node + members[j]];
   }
-  for (guint32 n_alive = n; n_alive > 1; n_alive--)
-    fewest = MIN (fewest, cut_of_phase (weight, alive, n_alive));
+  for (guint32 n_alive = n; n_alive > 1; n_alive--) {
+    guint32 cut = cut_of_phase (weight, alive, n_alive);
+    fewest = MIN (fewest, cut);
+  }
   return fewest;
 }
 

@@ -184,8 +184,8 @@ worst_nic_share (const Groups *groups)
       for (guint64 p = 0; p < node && start + p < groups->world; p++)
         if (rank_sends (groups, start + p))
           senders |= G_GUINT64_CONSTANT (1) << p;
-      if (senders != 0)
-        worst = MIN (worst, topo_machine_nic_share (machine, senders));
+      double share = senders == 0 ? INFINITY : topo_machine_nic_share (machine, senders);
+      worst = MIN (worst, share);
     }
   return isfinite (worst) ? worst : 0;
 }
