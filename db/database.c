@@ -3,8 +3,11 @@
 #include "db/readonly-private.h"
 #include "db/schema-private.h"
 #include "db/sql-private.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <glib/gstdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 void
 db_database_free (DbDatabase *db)
@@ -92,8 +95,9 @@ prepare_writable (DbDatabase *db, const DbFile *file, char **out_warning, GError
                  db->path);
     return FALSE;
   }
-  /* Until the version is known to be ours, closing must not fold a log into the file. */
-  sqlite3_db_config (db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+  /* Until the version is known to be ours, closing must not fold a log found beside the file into
+   * it. Where there was none, closing only removes the empty one that opening makes. */
+  sqlite3_db_config (db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, file->has_log ? 1 : 0, NULL);
   if (!distrust_content (db, error) || !db_sql_exec (db, settings, "opening", error)
       || !db_sql_get_int (db, "PRAGMA foreign_keys", "opening", &foreign_keys, error)
       || !db_schema_migrate (db, error))
@@ -116,13 +120,35 @@ remove_if_new (const DbFile *file)
     g_unlink (file->full_path);
 }
 
+/* SQLite tries a missing file again for reading, and then only says that it is missing: asks the
+ * system itself why it cannot be made. */
+static gboolean
+set_create_error (const char *path, const DbFile *file, int code, sqlite3 *handle, GError **error)
+{
+  int fd
+      = file->exists ? -1 : g_open (file->full_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  int create_errno = errno;
+  if (file->exists || fd >= 0) {
+    if (fd >= 0) {
+      close (fd);
+      g_unlink (file->full_path);
+    }
+    return db_sql_set_error (handle, path, code, "opening", error);
+  }
+  g_set_error (error, DB_ERROR, create_errno == ENOSPC ? DB_ERROR_FULL : DB_ERROR_UNUSABLE,
+               "database '%s': cannot be made (%s); name another file with --db", path,
+               g_strerror (create_errno));
+  return FALSE;
+}
+
 static gboolean
 open_writable (DbDatabase *db, const DbFile *file, char **out_warning, GError **error)
 {
-  int code = sqlite3_open_v2 (file->full_path, &db->handle,
-                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
+  int code
+      = sqlite3_open_v2 (file->full_path, &db->handle,
+                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
   if (code != SQLITE_OK)
-    return db_sql_set_error (db->handle, db->path, code, "opening", error);
+    return set_create_error (db->path, file, code, db->handle, error);
   sqlite3_extended_result_codes (db->handle, 1);
   sqlite3_busy_timeout (db->handle, DB_BUSY_TIMEOUT_MS);
   if (prepare_writable (db, file, out_warning, error))

@@ -1,5 +1,5 @@
 #include "db/file-private.h"
-#include "db/sql-private.h"
+#include "db/schema-private.h"
 #include <errno.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -71,14 +71,7 @@ check_header (const char *path, const guint8 *header, GError **error)
     return refuse (error, path, "not a database; name another file with --db");
   if (big_endian (header + HEADER_APPLICATION_ID) != DB_APPLICATION_ID)
     return refuse (error, path, "belongs to another program; name another file with --db");
-  guint32 version = big_endian (header + HEADER_USER_VERSION);
-  if (version <= db_schema_version ())
-    return TRUE;
-  g_set_error (error, DB_ERROR, DB_ERROR_UNUSABLE,
-               "database '%s': has schema version %u, this plait knows up to %" G_GINT64_FORMAT
-               "; use a newer plait or name another file with --db",
-               path, version, db_schema_version ());
-  return FALSE;
+  return db_schema_check_known (path, (gint32)big_endian (header + HEADER_USER_VERSION), error);
 }
 
 /* Reads through SQLite's file layer, without locks: closing a descriptor of our own would drop the
@@ -134,13 +127,13 @@ db_file_inspect (const char *path, gboolean must_exist, DbFile *out, GError **er
       return FALSE;
   } else if (errno != ENOENT) {
     return refuse (error, path, g_strerror (errno));
+  } else if (must_exist) {
+    return refuse (error, path, "does not exist; 'plait plan' makes one");
   } else if (!check_parent (path, file.full_path, error)) {
     return FALSE;
   }
   if (must_exist && file.empty)
-    return refuse (error, path,
-                   file.exists ? "is empty; 'plait plan' fills one"
-                               : "does not exist; 'plait plan' makes one");
+    return refuse (error, path, "is empty; 'plait plan' fills one");
   g_autofree char *parent = g_path_get_dirname (file.full_path);
   struct statfs system;
   if (statfs (file.exists ? file.full_path : parent, &system) == 0)

@@ -77,18 +77,28 @@ authorize (void *user_data, int action, const char *first, const char *second, c
   return SQLITE_DENY;
 }
 
+/* SQL spans lines, a message does not. Returns: (owned). */
+static char *
+one_line (const char *text)
+{
+  char *line = g_utf8_make_valid (text, -1);
+  g_strdelimit (line, "\r\n\t\v\f", ' ');
+  return g_strstrip (line);
+}
+
 static DbStmt *
 set_prepare_error (DbDatabase *db, int code, const Refusal *refusal, GError **error)
 {
   int kind = code & 0xff;
+  g_autofree char *said = one_line (sqlite3_errmsg (db->handle));
+  g_autofree char *detail = one_line (refusal->detail != NULL ? refusal->detail : "");
   if (refusal->action != NULL)
     g_set_error (error, DB_ERROR, DB_ERROR_QUERY,
                  "not allowed in a query: %s%s%s; only reading (SELECT, VALUES, WITH) is",
-                 refusal->action, refusal->detail != NULL ? " " : "",
-                 refusal->detail != NULL ? refusal->detail : "");
+                 refusal->action, *detail != '\0' ? " " : "", detail);
   else if (kind == SQLITE_ERROR || kind == SQLITE_TOOBIG || kind == SQLITE_AUTH)
     g_set_error (error, DB_ERROR, DB_ERROR_QUERY, "%s; 'plait query --schema' lists the columns",
-                 sqlite3_errmsg (db->handle));
+                 said);
   else
     db_sql_set_error (db->handle, db->path, code, "reading the query", error);
   return NULL;
@@ -120,9 +130,9 @@ check_nothing_follows (DbDatabase *db, const char *rest, GError **error)
   g_autoptr (DbStmt) second = prepare_next (db, &position, &ignored, &failure);
   if (second == NULL && failure == NULL)
     return TRUE;
-  g_autofree char *text = g_strstrip (g_strndup (rest, 60));
-  g_autofree char *valid = g_utf8_make_valid (text, -1);
-  g_set_error (error, DB_ERROR, DB_ERROR_QUERY, "one statement only, found another: '%s'", valid);
+  g_autofree char *start = g_strndup (rest, 60);
+  g_autofree char *text = one_line (start);
+  g_set_error (error, DB_ERROR, DB_ERROR_QUERY, "one statement only, found another: '%s'", text);
   return FALSE;
 }
 
@@ -220,12 +230,14 @@ static gboolean
 set_step_error (DbDatabase *db, int code, GError **error)
 {
   int kind = code & 0xff;
-  if (kind == SQLITE_INTERRUPT)
+  if (kind == SQLITE_INTERRUPT) {
     g_set_error (error, DB_ERROR, DB_ERROR_CANCELLED, "query stopped");
-  else if (kind == SQLITE_ERROR || kind == SQLITE_TOOBIG || kind == SQLITE_MISMATCH)
-    g_set_error (error, DB_ERROR, DB_ERROR_QUERY, "%s", sqlite3_errmsg (db->handle));
-  else
+  } else if (kind == SQLITE_ERROR || kind == SQLITE_TOOBIG || kind == SQLITE_MISMATCH) {
+    g_autofree char *said = one_line (sqlite3_errmsg (db->handle));
+    g_set_error (error, DB_ERROR, DB_ERROR_QUERY, "%s", said);
+  } else {
     db_sql_set_error (db->handle, db->path, code, "running the query", error);
+  }
   return FALSE;
 }
 

@@ -13,6 +13,9 @@ extern const char db_schema_v1_sql[];
  */
 gboolean db_schema_migrate (DbDatabase *db, GError **error);
 
+/* Refuses version numbers that are newer than this build's, or that no build wrote. */
+gboolean db_schema_check_known (const char *path, gint64 version, GError **error);
+
 /* Refuses a file of another version (read-only connections cannot migrate). */
 gboolean db_schema_check_version (DbDatabase *db, GError **error);
 

@@ -9,14 +9,23 @@ db_schema_version (void)
   return G_N_ELEMENTS (migrations);
 }
 
-static gboolean
-refuse_newer (DbDatabase *db, gint64 version, GError **error)
+gboolean
+db_schema_check_known (const char *path, gint64 version, GError **error)
 {
+  if (version < 0) {
+    g_set_error (error, DB_ERROR, DB_ERROR_CORRUPT,
+                 "database '%s' has schema version %" G_GINT64_FORMAT
+                 ", which no plait writes; restore a copy or name another file with --db",
+                 path, version);
+    return FALSE;
+  }
+  if (version <= db_schema_version ())
+    return TRUE;
   g_set_error (error, DB_ERROR, DB_ERROR_UNUSABLE,
                "database '%s' has schema version %" G_GINT64_FORMAT
                ", this plait knows up to %" G_GINT64_FORMAT
                "; use a newer plait or name another file with --db",
-               db->path, version, db_schema_version ());
+               path, version, db_schema_version ());
   return FALSE;
 }
 
@@ -73,8 +82,8 @@ db_schema_migrate (DbDatabase *db, GError **error)
     return FALSE;
   if (!ours && !empty)
     return refuse_foreign (db, error);
-  if (version > db_schema_version ())
-    return refuse_newer (db, version, error);
+  if (!db_schema_check_known (db->path, version, error))
+    return FALSE;
   for (; version < db_schema_version (); version++) {
     if (!db_sql_begin (db, "creating the tables", error))
       return FALSE;
@@ -99,8 +108,8 @@ db_schema_check_version (DbDatabase *db, GError **error)
   }
   if (!ours)
     return refuse_foreign (db, error);
-  if (version > db_schema_version ())
-    return refuse_newer (db, version, error);
+  if (!db_schema_check_known (db->path, version, error))
+    return FALSE;
   if (version < db_schema_version ()) {
     g_set_error (error, DB_ERROR, DB_ERROR_UNUSABLE,
                  "database '%s' has schema version %" G_GINT64_FORMAT

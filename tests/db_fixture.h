@@ -59,6 +59,15 @@ fixture_fingerprint (const char *folder)
   return g_strdup (g_checksum_get_string (sum));
 }
 
+static inline char *
+fixture_file_hash (const char *path)
+{
+  g_autofree char *content = NULL;
+  gsize length = 0;
+  assert_true (g_file_get_contents (path, &content, &length, NULL));
+  return g_compute_checksum_for_data (G_CHECKSUM_SHA256, (const guchar *)content, length);
+}
+
 /* ---- SQLite without db/ ---- */
 
 static inline void
