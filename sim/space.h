@@ -14,29 +14,62 @@ typedef enum {
   SIM_ERROR_CANCELLED,
 } SimError;
 
+/* Layout keys that a user may pin. */
+typedef enum {
+  SIM_PIN_TP = 1 << 0,
+  SIM_PIN_CP = 1 << 1,
+  SIM_PIN_PP = 1 << 2,
+  SIM_PIN_VPP = 1 << 3,
+  SIM_PIN_EP = 1 << 4,
+  SIM_PIN_ETP = 1 << 5,
+  SIM_PIN_MBS = 1 << 6,
+  SIM_PIN_SP = 1 << 7,
+  SIM_PIN_ZERO = 1 << 8,
+  SIM_PIN_HSDP = 1 << 9,
+  SIM_PIN_RECOMPUTE = 1 << 10,
+  SIM_PIN_SCHEDULE = 1 << 11,
+  SIM_PIN_STAGES = 1 << 12,
+  SIM_PIN_DP = 1 << 13,
+} SimPin;
+
+/* What one template is made for: everything that decides the price of a block. */
 typedef struct {
-  GArray *tp, *cp, *pp, *vpp, *ep, *etp, *mbs, *hsdp; /* of guint32, ascending */
-  GArray *sp, *zero;                                 /* of guint32 */
-  GArray *recompute;                                 /* of ModelRecompute */
-  GArray *schedule;                                  /* of guint32 (ModelScheduleKind) */
-  GArray *stage_lists;   /* of guint32 *: (owned) explicit lists of the user; empty: auto */
-  ModelLayout base;      /* (owned) every key not searched: dtype, attn, cp_comm, tp_sync, overlap */
+  guint32 tp, cp, ep, etp, mbs;
+  gboolean sp;
+  ModelRecomputeKind recompute;
+  guint16 modules;
+} SimTemplateKey;
+
+/* One pipeline shape: pp, vpp, schedule and the layers of its stages. */
+typedef struct {
+  guint32 pp, vpp;
+  ModelScheduleKind schedule;
+  guint32 *stage_layers; /* (owned) pp·vpp entries */
+  gboolean explicit_stages; /* not what "auto" would give: printed as a list */
+  CostStageMap map;      /* (owned) */
+} SimPipeline;
+
+typedef struct {
+  ModelLayout base;      /* (owned) every key that is not searched */
+  guint32 pinned;        /* SimPin bits */
+  CostBlockKinds kinds;
+  GArray *templates;     /* (owned) SimTemplateKey */
+  GArray *pipelines;     /* (owned) SimPipeline, legal stage splits only */
+  GArray *zero;          /* (owned) guint32 */
+  guint64 refused_stages; /* pipelines that would have a stage without a layer */
 } SimSpace;
 
 /*
- * @pins: (nullable) layout whose keys named in @pinned (bits of SimPin) are fixed.
- * Values tried: tp divisors of the heads up to the world and twice the NVLink domain (at most);
- * pp every divisor of the world with pp <= layers; vpp every v with pp·v <= layers (at most 16
- * values); ep divisors of the experts; mbs powers of two (and divisors of the batch) up to 64;
- * recompute none, selective (core_attn where the kernel is unfused, and the modules the model
- * has), full uniform:1 and block halves; zero 0..3 as the profile allows.
+ * @pins: layout whose keys named in @pinned are fixed; its other keys give dtype, attn, cp_comm,
+ * tp_sync and overlap.
+ *
+ * Tried, where not pinned: tp and pp every divisor of the GPU count (tp at most twice the NVLink
+ * domain, pp at most the layers); cp every power of two that leaves 1,024 tokens per rank; sp both;
+ * vpp up to 16 where layers, or layers with embedding and head, divide by pp·vpp; ep every divisor
+ * of the experts up to the GPU count, etp 1 and tp; mbs powers of two up to 64; recompute none,
+ * selective (modules_tried in space.c), full, and full on a quarter, half and three quarters of
+ * each chunk; ZeRO 0 to 3; sharding over all ranks, or inside the NVLink domain (hsdp).
  */
-typedef enum {
-  SIM_PIN_TP = 1 << 0, SIM_PIN_CP = 1 << 1, SIM_PIN_PP = 1 << 2, SIM_PIN_VPP = 1 << 3,
-  SIM_PIN_EP = 1 << 4, SIM_PIN_ETP = 1 << 5, SIM_PIN_MBS = 1 << 6, SIM_PIN_SP = 1 << 7,
-  SIM_PIN_ZERO = 1 << 8, SIM_PIN_HSDP = 1 << 9, SIM_PIN_RECOMPUTE = 1 << 10,
-  SIM_PIN_SCHEDULE = 1 << 11, SIM_PIN_STAGES = 1 << 12, SIM_PIN_DP = 1 << 13,
-} SimPin;
 gboolean sim_space_init (SimSpace *space, const CostProblem *problem, const ModelLayout *pins,
                          guint32 pinned, GError **error);
 void sim_space_clear (SimSpace *space);

@@ -1,0 +1,14 @@
+/* sim/balance.h - contiguous layers per stage so that the slowest stage is as fast as can be.
+ *
+ * Minimises the largest stage time over all ways to cut the layers into @n_stages non-empty runs,
+ * the first stage also paying for the embedding, the last for the head: the smallest threshold at
+ * which a greedy fill from the last stage backwards succeeds. Filling from the back leaves what is
+ * over to the first stages, which hold the most micro-batches.
+ */
+#pragma once
+#include <glib.h>
+G_BEGIN_DECLS
+/* @layer_s: @n_layers times, all > 0. @out: @n_stages counts. FALSE if n_stages > n_layers. */
+gboolean sim_balance_stages (const double *layer_s, guint32 n_layers, double embedding_s,
+                             double head_s, guint32 n_stages, guint32 *out);
+G_END_DECLS

@@ -1,0 +1,410 @@
+/* sim/worker.c - every candidate of a template: legality, tier 1, and tier 2 where it may win. */
+#include "sim/worker-private.h"
+
+#include "base/hash.h"
+#include "sim/balance.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Both placements of one (template, pp): shards over all ranks, and inside the domain. */
+typedef struct {
+  guint32 pp;
+  guint32 hsdp[2];
+  gboolean ready[2];
+  CostPlacement placements[2];
+} Placements;
+
+static void
+pipeline_free (gpointer data)
+{
+  SimPipeline *pipeline = data;
+
+  cost_stage_map_clear (&pipeline->map);
+  g_free (pipeline->stage_layers);
+  g_free (pipeline);
+}
+
+static guint
+pipeline_hash (gconstpointer data)
+{
+  const SimPipeline *p = data;
+  gsize length = (gsize) p->pp * p->vpp * sizeof *p->stage_layers;
+
+  return (guint) base_hash_bytes (p->stage_layers, length, ((guint64) p->pp << 32) | p->vpp);
+}
+
+static gboolean
+pipeline_equal (gconstpointer a, gconstpointer b)
+{
+  const SimPipeline *p = a;
+  const SimPipeline *q = b;
+
+  return p->pp == q->pp && p->vpp == q->vpp && p->schedule == q->schedule &&
+         memcmp (p->stage_layers, q->stage_layers,
+                 (gsize) p->pp * p->vpp * sizeof *p->stage_layers) == 0;
+}
+
+void
+sim_worker_init (SimWorker *worker, SimShared *shared)
+{
+  *worker = (SimWorker){ .shared = shared };
+  worker->scratch = cost_pipeline_scratch_new ();
+  worker->layer_s = g_new (double, shared->problem->arch->layers);
+  worker->balanced = g_new (guint32, shared->problem->arch->layers);
+  worker->pipelines = g_hash_table_new_full (pipeline_hash, pipeline_equal, pipeline_free, NULL);
+  sim_topk_init (&worker->top, shared->options->keep);
+}
+
+void
+sim_worker_clear (SimWorker *worker)
+{
+  g_clear_pointer (&worker->scratch, cost_pipeline_scratch_free);
+  g_clear_pointer (&worker->layer_s, g_free);
+  g_clear_pointer (&worker->balanced, g_free);
+  g_clear_pointer (&worker->pipelines, g_hash_table_unref);
+  sim_topk_clear (&worker->top);
+}
+
+static void
+fail (SimWorker *worker, GError *error)
+{
+  SimShared *shared = worker->shared;
+
+  g_mutex_lock (&shared->lock);
+  if (shared->error == NULL)
+    shared->error = error;
+  else
+    g_error_free (error);
+  g_mutex_unlock (&shared->lock);
+  atomic_store (&shared->stop, TRUE);
+}
+
+/* ---- one candidate ---- */
+
+static void
+remember_near (SimWorker *worker, const ModelLayout *layout, const CostBound *bound)
+{
+  SimNear newcomer = { bound->need_bytes, *bound, *layout };
+  guint at = worker->n_near;
+
+  while (at > 0 && (worker->near[at - 1].need_bytes > newcomer.need_bytes ||
+                    (worker->near[at - 1].need_bytes == newcomer.need_bytes &&
+                     sim_layout_compare (layout, &worker->near[at - 1].layout) < 0)))
+    at--;
+  if (at == SIM_MAX_MISSES)
+    return;
+  if (worker->n_near < SIM_MAX_MISSES)
+    worker->n_near++;
+  memmove (&worker->near[at + 1], &worker->near[at], (worker->n_near - 1 - at) * sizeof newcomer);
+  worker->near[at] = newcomer;
+}
+
+static void
+lower_threshold (SimWorker *worker)
+{
+  double mine_s = sim_topk_threshold_s (&worker->top);
+  double shared_s = atomic_load (&worker->shared->threshold_s);
+
+  while (mine_s < shared_s &&
+         !atomic_compare_exchange_weak (&worker->shared->threshold_s, &shared_s, mine_s)) {
+  }
+}
+
+static gboolean
+cost_exactly (SimWorker *worker, const ModelLayout *layout, const CostStageMap *map,
+              const CostPlacement *placement)
+{
+  g_auto (CostPrediction) prediction = { 0 };
+  GError *error = NULL;
+  SimCandidate candidate = { .layout = *layout };
+
+  worker->tier2_count++;
+  if (!cost_evaluate (worker->shared->problem, layout, &worker->tmpl, map, placement,
+                      worker->scratch, &prediction, &error)) {
+    fail (worker, error);
+    return FALSE;
+  }
+  candidate.step_s = prediction.step_s;
+  sim_topk_offer (&worker->top, &candidate);
+  lower_threshold (worker);
+  return TRUE;
+}
+
+static gboolean
+consider (SimWorker *worker, const ModelLayout *layout, const CostStageMap *map,
+          const CostPlacement *placement)
+{
+  const SimSearchOptions *options = worker->shared->options;
+  CostBound bound;
+
+  worker->tier1_count++;
+  cost_evaluate_bound (worker->shared->problem, layout, &worker->tmpl, map, placement, &bound);
+  if (bound.oom_risk > options->max_oom_risk) {
+    worker->too_risky_count++;
+    if (worker->top.n == 0)
+      remember_near (worker, layout, &bound);
+    return TRUE;
+  }
+  if (!options->exhaustive && bound.lower_bound_s > atomic_load (&worker->shared->threshold_s))
+    return TRUE;
+  if (options->exhaustive && bound.lower_bound_s > sim_topk_threshold_s (&worker->top))
+    return TRUE;
+  return cost_exactly (worker, layout, map, placement);
+}
+
+/* ---- the variants of one pipeline ---- */
+
+static gboolean
+price_template (SimWorker *worker, const ModelLayout *layout)
+{
+  const CostProblem *problem = worker->shared->problem;
+  GError *error = NULL;
+
+  if (worker->priced)
+    return TRUE;
+  worker->templates_count++;
+  if (!cost_template_init (&worker->tmpl, problem->arch, &worker->shared->space->kinds, problem->job,
+                           layout, problem->profile, problem->machine, problem->numbers,
+                           problem->gpus, &error)) {
+    fail (worker, error);
+    return FALSE;
+  }
+  worker->priced = TRUE;
+  return TRUE;
+}
+
+static const CostPlacement *
+placement_for (SimWorker *worker, const ModelLayout *layout, Placements *cache)
+{
+  guint slot = layout->hsdp > 0;
+
+  if (!cache->ready[slot] || cache->hsdp[slot] != layout->hsdp) {
+    cost_placement_init (&cache->placements[slot], worker->shared->problem, layout, &worker->tmpl);
+    cache->hsdp[slot] = layout->hsdp;
+    cache->ready[slot] = TRUE;
+  }
+  return &cache->placements[slot];
+}
+
+static gboolean
+try_layout (SimWorker *worker, const ModelLayout *layout, const SimPipeline *pipeline, Placements *cache)
+{
+  const CostProblem *problem = worker->shared->problem;
+  ModelLegality legality = model_layout_check (problem->arch, problem->job, layout,
+                                               problem->profile, problem->gpus);
+
+  if (legality != MODEL_LEGAL) {
+    worker->rejected[legality]++;
+    return TRUE;
+  }
+  worker->legal_count++;
+  if (!price_template (worker, layout))
+    return FALSE;
+  return consider (worker, layout, &pipeline->map, placement_for (worker, layout, cache));
+}
+
+/* Full recomputation of a part of each chunk: a quarter, half, three quarters of its layers. */
+static gboolean
+try_recompute (SimWorker *worker, ModelLayout *layout, const SimPipeline *pipeline, Placements *cache)
+{
+  const SimSpace *space = worker->shared->space;
+  guint32 deepest = 0;
+  guint32 last = 0;
+
+  if (space->pinned & SIM_PIN_RECOMPUTE) {
+    layout->recompute = space->base.recompute;
+    return try_layout (worker, layout, pipeline, cache);
+  }
+  layout->recompute = (ModelRecompute){ .kind = worker->key->recompute, .modules = worker->key->modules };
+  if (layout->recompute.kind != MODEL_RECOMPUTE_FULL)
+    return try_layout (worker, layout, pipeline, cache);
+  layout->recompute.method = MODEL_RECOMPUTE_UNIFORM;
+  layout->recompute.n = 1;
+  if (!try_layout (worker, layout, pipeline, cache))
+    return FALSE;
+  for (guint32 i = 0; i < pipeline->pp * pipeline->vpp; i++)
+    deepest = MAX (deepest, pipeline->stage_layers[i]);
+  layout->recompute.method = MODEL_RECOMPUTE_BLOCK;
+  for (guint32 quarter = 1; quarter <= 3; quarter++) {
+    layout->recompute.n = deepest * quarter / 4;
+    if (layout->recompute.n == last || layout->recompute.n == 0)
+      continue;
+    last = layout->recompute.n;
+    if (!try_layout (worker, layout, pipeline, cache))
+      return FALSE;
+  }
+  return TRUE;
+}
+
+/* Ranks of one NVLink domain that share a shard, where that is fewer than all. */
+static guint32
+domain_shard_size (const CostProblem *problem, const ModelLayout *layout)
+{
+  guint32 all = layout->dp * layout->cp;
+  guint32 inside = problem->machine->domain_size / layout->tp;
+
+  return inside > 1 && inside < all && all % inside == 0 ? inside : 0;
+}
+
+static gboolean
+try_sharding (SimWorker *worker, ModelLayout *layout, const SimPipeline *pipeline, Placements *cache)
+{
+  const SimSpace *space = worker->shared->space;
+
+  for (guint z = 0; z < space->zero->len; z++) {
+    guint32 inside = 0;
+
+    layout->zero = (guint8) g_array_index (space->zero, guint32, z);
+    layout->hsdp = space->pinned & SIM_PIN_HSDP ? space->base.hsdp : 0;
+    /* nothing to shard over: the same layout as ZeRO 0 */
+    if (layout->zero > 0 && layout->dp * layout->cp == 1 && space->zero->len > 1)
+      continue;
+    if (!try_recompute (worker, layout, pipeline, cache))
+      return FALSE;
+    inside = domain_shard_size (worker->shared->problem, layout);
+    if (layout->zero != 3 || inside == 0 || (space->pinned & SIM_PIN_HSDP))
+      continue;
+    layout->hsdp = inside;
+    if (!try_recompute (worker, layout, pipeline, cache))
+      return FALSE;
+  }
+  return TRUE;
+}
+
+/* ---- stages balanced by time ---- */
+
+static double
+block_s (const CostBlock *block)
+{
+  double total_s = 0;
+
+  for (guint i = 0; i < COST_PASS_N_KINDS; i++)
+    total_s += block->pass_s[i];
+  return total_s;
+}
+
+/* The pipeline like @pipeline whose stages take equal time, NULL where that is the same one. */
+static const SimPipeline *
+balanced_pipeline (SimWorker *worker, const SimPipeline *pipeline)
+{
+  const CostProblem *problem = worker->shared->problem;
+  const SimSpace *space = worker->shared->space;
+  guint32 n = pipeline->pp * pipeline->vpp;
+  guint32 layer = 0;
+  SimPipeline like = *pipeline;
+  SimPipeline *made = NULL;
+
+  for (guint run = 0; run < problem->arch->n_runs; run++)
+    for (guint32 i = 0; i < problem->arch->runs[run].count; i++)
+      worker->layer_s[layer++] = block_s (&worker->tmpl.blocks[space->kinds.kind_of_run[run]]);
+  if (!sim_balance_stages (worker->layer_s, layer, block_s (&worker->tmpl.embedding),
+                           block_s (&worker->tmpl.head), n, worker->balanced) ||
+      memcmp (worker->balanced, pipeline->stage_layers, n * sizeof *worker->balanced) == 0)
+    return NULL;
+  like.stage_layers = worker->balanced;
+  made = g_hash_table_lookup (worker->pipelines, &like);
+  if (made != NULL)
+    return made;
+  made = g_new0 (SimPipeline, 1);
+  made->pp = pipeline->pp;
+  made->vpp = pipeline->vpp;
+  made->schedule = pipeline->schedule;
+  made->explicit_stages = TRUE;
+  made->stage_layers = g_memdup2 (worker->balanced, n * sizeof *worker->balanced);
+  cost_stage_map_init (&made->map, problem->arch, &space->kinds, made->pp, made->vpp, made->schedule,
+                       made->stage_layers);
+  g_hash_table_insert (worker->pipelines, made, made);
+  return made;
+}
+
+static gboolean
+try_pipeline (SimWorker *worker, ModelLayout *layout, const SimPipeline *pipeline, Placements *cache)
+{
+  layout->pp = pipeline->pp;
+  layout->vpp = pipeline->vpp;
+  layout->schedule = pipeline->schedule;
+  layout->stage_layers = pipeline->explicit_stages ? pipeline->stage_layers : NULL;
+  return try_sharding (worker, layout, pipeline, cache);
+}
+
+static gboolean
+try_template (SimWorker *worker, const SimTemplateKey *key)
+{
+  const CostProblem *problem = worker->shared->problem;
+  const SimSpace *space = worker->shared->space;
+  Placements cache = { 0 };
+  ModelLayout layout = space->base;
+
+  worker->key = key;
+  worker->priced = FALSE;
+  layout.tp = key->tp;
+  layout.sp = key->sp;
+  layout.cp = key->cp;
+  layout.ep = key->ep;
+  layout.etp = key->etp;
+  layout.mbs = key->mbs;
+  for (guint i = 0; i < space->pipelines->len; i++) {
+    const SimPipeline *pipeline = &g_array_index (space->pipelines, SimPipeline, i);
+    guint64 ranks = (guint64) key->tp * key->cp * pipeline->pp;
+    guint64 before = worker->legal_count;
+    const SimPipeline *balanced = NULL;
+
+    if (ranks > problem->gpus || problem->gpus % ranks != 0) {
+      worker->rejected[MODEL_ILLEGAL_WORLD]++;
+      continue;
+    }
+    if ((space->pinned & SIM_PIN_DP) && space->base.dp != problem->gpus / ranks)
+      continue;
+    if (cache.pp != pipeline->pp)
+      cache = (Placements){ .pp = pipeline->pp };
+    layout.dp = (guint32) (problem->gpus / ranks);
+    if (!try_pipeline (worker, &layout, pipeline, &cache))
+      return FALSE;
+    if (!worker->shared->options->balance_stages || pipeline->pp == 1 || !worker->priced ||
+        worker->legal_count == before || (space->pinned & SIM_PIN_STAGES))
+      continue;
+    balanced = balanced_pipeline (worker, pipeline);
+    if (balanced != NULL && !try_pipeline (worker, &layout, balanced, &cache))
+      return FALSE;
+  }
+  return TRUE;
+}
+
+/* ---- the thread ---- */
+
+static void
+report (SimWorker *worker)
+{
+  SimShared *shared = worker->shared;
+  const SimSearchOptions *options = shared->options;
+  guint64 done = atomic_fetch_add (&shared->done, 1) + 1;
+  gint64 now_us = 0;
+
+  if (options->cancelled != NULL && options->cancelled (options->user_data))
+    fail (worker, g_error_new (SIM_ERROR, SIM_ERROR_CANCELLED, "the search was stopped"));
+  if (options->progress == NULL)
+    return;
+  now_us = g_get_monotonic_time ();
+  g_mutex_lock (&shared->lock);
+  if (now_us - shared->last_progress_us >= 50000) {
+    shared->last_progress_us = now_us;
+    options->progress (done, shared->space->templates->len, options->user_data);
+  }
+  g_mutex_unlock (&shared->lock);
+}
+
+void
+sim_worker_run (SimWorker *worker)
+{
+  SimShared *shared = worker->shared;
+  const GArray *templates = shared->space->templates;
+
+  while (!atomic_load (&shared->stop)) {
+    guint index = atomic_fetch_add (&shared->next, 1);
+
+    if (index >= templates->len || !try_template (worker, &g_array_index (templates, SimTemplateKey, index)))
+      return;
+    report (worker);
+  }
+}
