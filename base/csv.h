@@ -16,8 +16,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (BaseCsv, base_csv_free)
 guint base_csv_n_rows (const BaseCsv *csv);
 guint base_csv_n_columns (const BaseCsv *csv);
 const char *base_csv_column_name (const BaseCsv *csv, guint column);
-gint base_csv_column (const BaseCsv *csv, const char *name);              /* -1 if absent */
-const char *base_csv_get (const BaseCsv *csv, guint row, const char *name); /* "" if absent; borrowed */
+gint base_csv_column (const BaseCsv *csv, const char *name); /* -1 if absent */
+/* Cell by column name, "" if there is no such column. (borrowed) */
+const char *base_csv_get (const BaseCsv *csv, guint row, const char *name);
 const char *base_csv_cell (const BaseCsv *csv, guint row, guint column);
 guint base_csv_line (const BaseCsv *csv, guint row); /* line in the file where the row starts */
 /* Number in a cell: NaN if empty or not a number. */
