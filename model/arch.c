@@ -1,9 +1,9 @@
 /* model/arch.c - a model's architecture: life cycle, checks, and where it is loaded from. */
 #include "model/arch.h"
+#include "base/text.h"
 #include "model/arch-private.h"
 #include "model/params.h"
 #include <string.h>
-#include <sys/stat.h>
 
 /* A config.json is a few kilobytes; this leaves room for long lists of layer types. */
 #define MAX_FILE_BYTES (4u << 20)
@@ -284,54 +284,56 @@ name_of_path (const char *path)
   return g_steal_pointer (&base);
 }
 
+/* @path as messages show it: valid UTF-8 on one line. Returns: (owned) */
 static char *
-read_file (const char *path, gsize *length, GError **error)
+shown_path (const char *path)
 {
-  struct stat info;
-  if (stat (path, &info) == 0) {
-    const char *fault = NULL;
-    if (S_ISDIR (info.st_mode))
-      fault = "is a folder, expected a model INI or a config.json file";
-    else if (!S_ISREG (info.st_mode))
-      fault = "is not a regular file, expected a model INI or a config.json file";
-    else if (info.st_size > MAX_FILE_BYTES)
-      fault = "is larger than 4 MiB, expected a model INI or a config.json file";
-    if (fault != NULL) {
-      g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE, "'%s' %s", path, fault);
-      return NULL;
-    }
-  }
-  char *text = NULL;
-  if (!g_file_get_contents (path, &text, length, error))
+  char *shown = g_utf8_make_valid (path, -1);
+  for (char *c = shown; *c != '\0'; c++)
+    if (g_ascii_iscntrl (*c))
+      *c = '?';
+  return shown;
+}
+
+static ModelArch *
+parse_file (const char *text, gsize length, const char *path, GError **error)
+{
+  g_autofree char *shown = shown_path (path);
+  gsize start = base_text_bom_length (text, length);
+  while (start < length && g_ascii_isspace (text[start]))
+    start++;
+  if (start < length && text[start] == '{')
+    return model_arch_from_hf_json (text, (gssize)length, shown, error);
+  if (g_str_has_suffix (path, ".json")) {
+    g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE,
+                 "%s: found no '{' at its start, expected a JSON object", shown);
     return NULL;
-  return text;
+  }
+  g_autoptr (BaseIni) ini = base_ini_new_from_data (text, (gssize)length, shown, error);
+  return ini != NULL ? model_arch_from_ini (ini, shown, error) : NULL;
 }
 
 static ModelArch *
 load_file (const char *path, GError **error)
 {
   gsize length = 0;
-  g_autofree char *text = read_file (path, &length, error);
+  g_autofree char *text
+      = base_text_read_file (path, MAX_FILE_BYTES, &length, MODEL_ERROR, MODEL_ERROR_PARSE, error);
   if (text == NULL)
     return NULL;
-  g_autofree char *name = name_of_path (path);
-  gsize start = 0;
-  while (start < length && g_ascii_isspace (text[start]))
-    start++;
-  if (start < length && text[start] == '{')
-    return model_arch_from_hf_json (text, (gssize)length, name, error);
-  if (g_str_has_suffix (path, ".json")) {
-    g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE,
-                 "%s: found no '{' at its start, expected a JSON object", path);
+  ModelArch *arch = parse_file (text, length, path, error);
+  if (arch == NULL)
     return NULL;
-  }
-  g_autoptr (BaseIni) ini = base_ini_new_from_data (text, (gssize)length, path, error);
-  return ini != NULL ? model_arch_from_ini (ini, name, error) : NULL;
+  g_free (arch->name);
+  arch->name = name_of_path (path);
+  return arch;
 }
 
 static gboolean
 is_slug (const BaseCatalog *catalog, const char *name)
 {
+  if (catalog == NULL)
+    return FALSE;
   g_auto (GStrv) slugs = base_catalog_list (catalog, "models");
   return g_strv_contains ((const char *const *)slugs, name);
 }
@@ -346,6 +348,7 @@ model_arch_load (const BaseCatalog *catalog, const char *slug_or_path, GError **
     is_path = g_file_test (slug_or_path, G_FILE_TEST_EXISTS);
   if (is_path)
     return load_file (slug_or_path, error);
+  g_return_val_if_fail (catalog != NULL, NULL);
   g_autoptr (BaseIni) ini = base_catalog_open (catalog, "models", slug_or_path, error);
   return ini != NULL ? model_arch_from_ini (ini, slug_or_path, error) : NULL;
 }

@@ -22,7 +22,11 @@ typedef enum {
   MODEL_POSITION_ALIBI,
   MODEL_POSITION_NONE,
 } ModelPositionKind;
-typedef enum { MODEL_ACTIVATION_SILU, MODEL_ACTIVATION_GELU, MODEL_ACTIVATION_RELU } ModelActivation;
+typedef enum {
+  MODEL_ACTIVATION_SILU,
+  MODEL_ACTIVATION_GELU,
+  MODEL_ACTIVATION_RELU
+} ModelActivation;
 typedef enum { MODEL_BLOCK_DENSE, MODEL_BLOCK_MOE, MODEL_BLOCK_N_KINDS } ModelBlockKind;
 
 typedef struct {
@@ -38,18 +42,18 @@ typedef struct {
   guint32 qk_rope_dim;
   gboolean qkv_bias;
   gboolean out_bias;
-  gboolean qk_norm;      /* norm over head_dim of q and k */
-  gboolean sinks;        /* one learned logit per head (gpt-oss) */
-  double rotary_ratio;   /* share of head_dim that is rotated, 0 without rotary */
+  gboolean qk_norm;    /* norm over head_dim of q and k */
+  gboolean sinks;      /* one learned logit per head (gpt-oss) */
+  double rotary_ratio; /* share of head_dim that is rotated, 0 without rotary */
 } ModelAttention;
 
 typedef struct {
   guint32 experts; /* routed */
   guint32 topk;
-  guint32 expert_ffn; /* intermediate size of one routed expert */
-  guint32 shared_ffn; /* summed intermediate size of the shared experts, 0: none */
-  gboolean shared_gate;  /* a sigmoid gate (hidden -> 1) on the shared experts */
-  gboolean router_bias;  /* one bias (or correction) per expert, counted as a parameter */
+  guint32 expert_ffn;   /* intermediate size of one routed expert */
+  guint32 shared_ffn;   /* summed intermediate size of the shared experts, 0: none */
+  gboolean shared_gate; /* a sigmoid gate (hidden -> 1) on the shared experts */
+  gboolean router_bias; /* one bias (or correction) per expert, counted as a parameter */
 } ModelMoe;
 
 /* @count equal blocks in a row. */
@@ -75,7 +79,7 @@ typedef struct {
   guint32 norms_per_block;    /* 2; gemma2 4; phi, falcon-7b 1 */
   gboolean parallel_residual; /* attention and MLP read the same input (gpt-neox, falcon, phi) */
   ModelPositionKind position;
-  guint32 position_rows; /* LEARNED: rows of the table (opt: max positions + 2) */
+  guint32 position_rows;   /* LEARNED: rows of the table (opt: max positions + 2) */
   gboolean embedding_norm; /* bloom: a norm after the embedding */
   gboolean tied;           /* output head shares the embedding matrix */
   gboolean head_bias;
@@ -96,8 +100,10 @@ gboolean model_arch_validate (const ModelArch *arch, GError **error);
 /* model/arch_ini.c: our own INI ("[model]", "[attention]", "[blocks N]"…), catalog or user's. */
 ModelArch *model_arch_from_ini (BaseIni *ini, const char *name, GError **error);
 /* model/arch_hf.c: Hugging Face config.json. @name: for messages and as the arch's name. */
-ModelArch *model_arch_from_hf_json (const char *json, gssize length, const char *name, GError **error);
-/* A slug of the catalog, an INI file, or a config.json (detected by content). */
+ModelArch *model_arch_from_hf_json (const char *json, gssize length, const char *name,
+                                    GError **error);
+/* A slug of the catalog, an INI file, or a config.json (detected by content).
+ * @catalog: (nullable) when @slug_or_path is a path */
 ModelArch *model_arch_load (const BaseCatalog *catalog, const char *slug_or_path, GError **error);
 /* INI text that loads back to an equal arch. Returns: (owned) */
 char *model_arch_to_ini (const ModelArch *arch);

@@ -32,6 +32,9 @@ static const Reader readers[] = {
   { "falcon", hf_read_falcon },
   { "RefinedWeb", hf_read_falcon },
   { "RefinedWebModel", hf_read_falcon },
+  { "gemma3_text", hf_read_llama_like },
+  { "qwen3_vl_text", hf_read_llama_like },
+  { "qwen3_vl_moe_text", hf_read_llama_like },
   { "phi", hf_read_phi },
   { "phi-msft", hf_read_phi_msft },
 };

@@ -8,6 +8,7 @@ typedef enum {
   WINDOW_NONE,
   WINDOW_ALL,   /* "sliding_window" in every layer */
   WINDOW_EVEN,  /* in layers 0, 2, 4, … */
+  WINDOW_MOST,  /* in all but every "sliding_window_pattern"-th layer */
   WINDOW_UPPER, /* from layer "max_window_layers" on, if "use_sliding_window" */
   WINDOW_ASKED, /* in every layer, if "use_sliding_window" */
 } WindowRule;
@@ -41,6 +42,12 @@ static const Family families[] = {
   { "phi3", EXPERTS_NONE, WINDOW_ALL, 0, 0, 2, MODEL_ACTIVATION_SILU, FALSE, FALSE, FALSE },
   { "gemma", EXPERTS_NONE, WINDOW_NONE, 0, 256, 2, MODEL_ACTIVATION_GELU, TRUE, FALSE, FALSE },
   { "gemma2", EXPERTS_NONE, WINDOW_EVEN, 4096, 256, 4, MODEL_ACTIVATION_GELU, TRUE, FALSE, FALSE },
+  { "gemma3_text", EXPERTS_NONE, WINDOW_MOST, 4096, 256, 4, MODEL_ACTIVATION_GELU, TRUE, FALSE,
+    TRUE },
+  { "qwen3_vl_text", EXPERTS_NONE, WINDOW_NONE, 0, 128, 2, MODEL_ACTIVATION_SILU, FALSE, FALSE,
+    TRUE },
+  { "qwen3_vl_moe_text", EXPERTS_QWEN3, WINDOW_NONE, 0, 0, 2, MODEL_ACTIVATION_SILU, FALSE, FALSE,
+    TRUE },
 };
 
 static const Family *
@@ -63,6 +70,30 @@ read_window (HfReader *reader, const Family *family)
   return (guint32)hf_count_or (reader, keys, 1, G_MAXUINT32, family->default_window, HF_DEFAULT);
 }
 
+/* Layers from @first on have the window, except those with index % @every == @except. */
+typedef struct {
+  guint64 first, every, except;
+} WindowPattern;
+
+static WindowPattern
+read_pattern (HfReader *reader, const Family *family)
+{
+  WindowPattern pattern = { 0, 1, 1 };
+  if (family->window == WINDOW_UPPER) {
+    pattern.first
+        = hf_count_or (reader, HF_KEYS ("max_window_layers"), 0, G_MAXUINT32, 28, HF_DEFAULT);
+  } else if (family->window == WINDOW_EVEN) {
+    pattern.every = 2;
+  } else if (family->window == WINDOW_MOST) {
+    guint64 every
+        = hf_count_quiet (reader, HF_KEYS ("sliding_window_pattern", "_sliding_window_pattern"), 1,
+                          MODEL_MAX_LAYERS, 6);
+    pattern.every = MAX (every, 1);
+    pattern.except = pattern.every - 1;
+  }
+  return pattern;
+}
+
 /* The window of every layer. Returns: (owned) @n_layers entries. */
 static guint32 *
 read_windows (HfReader *reader, const Family *family, guint32 n_layers)
@@ -73,13 +104,9 @@ read_windows (HfReader *reader, const Family *family, guint32 n_layers)
   if (family->window == WINDOW_NONE || !asked)
     return windows;
   guint32 window = read_window (reader, family);
-  guint32 first = 0;
-  if (family->window == WINDOW_UPPER)
-    first = (guint32)hf_count_or (reader, HF_KEYS ("max_window_layers"), 0, G_MAXUINT32, 28,
-                                  HF_DEFAULT);
-  guint32 step = family->window == WINDOW_EVEN ? 2 : 1;
-  for (guint64 i = first; i < n_layers; i += step)
-    windows[i] = window;
+  WindowPattern pattern = read_pattern (reader, family);
+  for (guint32 i = 0; i < n_layers; i++)
+    windows[i] = i >= pattern.first && i % pattern.every != pattern.except ? window : 0;
   hf_apply_layer_types (reader, "sliding_attention", window, windows, n_layers);
   return windows;
 }

@@ -223,7 +223,7 @@ read_assumed (BaseIni *ini, ModelArch *arch)
 ModelArch *
 model_arch_from_ini (BaseIni *ini, const char *name, GError **error)
 {
-  g_autoptr (ModelArch) arch = model_arch_new (name);
+  g_autoptr (ModelArch) arch = model_arch_new (base_ini_name (ini));
   read_assumed (ini, arch);
   if (!read_fields (ini, "model", model_fields, G_N_ELEMENTS (model_fields), arch, error))
     return NULL;
@@ -231,10 +231,10 @@ model_arch_from_ini (BaseIni *ini, const char *name, GError **error)
   if (!read_attention (ini, arch, error) || !read_blocks (ini, arch, error)
       || !check_layers (ini, arch, error) || !base_ini_finish (ini, NULL, error))
     return NULL;
-  if (!model_arch_validate (arch, error)) {
-    g_prefix_error (error, "%s: ", base_ini_name (ini));
+  if (!model_arch_validate (arch, error))
     return NULL;
-  }
+  g_free (arch->name); /* messages so far named the file */
+  arch->name = g_strdup (name);
   return g_steal_pointer (&arch);
 }
 

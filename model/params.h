@@ -23,9 +23,9 @@
 G_BEGIN_DECLS
 
 typedef enum {
-  MODEL_PARAM_SPLIT_NONE,   /* the same on every tp rank (norms, router, biases after row-parallel) */
-  MODEL_PARAM_SPLIT_COLUMN, /* tp shards dim 0 (column-parallel, embedding by vocabulary) */
-  MODEL_PARAM_SPLIT_ROW,    /* tp shards dim 1 (row-parallel) */
+  MODEL_PARAM_SPLIT_NONE, /* the same on every tp rank (norms, router, biases after row-parallel) */
+  MODEL_PARAM_SPLIT_COLUMN,        /* tp shards dim 0 (column-parallel, embedding by vocabulary) */
+  MODEL_PARAM_SPLIT_ROW,           /* tp shards dim 1 (row-parallel) */
   MODEL_PARAM_SPLIT_EXPERT_COLUMN, /* ep shards the experts, etp shards dim 1 of [E, out, in] */
   MODEL_PARAM_SPLIT_EXPERT_ROW,    /* ep shards the experts, etp shards dim 2 */
 } ModelParamSplit;
@@ -41,8 +41,8 @@ typedef struct {
   ModelParamSplit split;
   guint n_dims;
   guint64 shape[3];
-  guint64 count; /* elements in all */
-  gboolean routed; /* routed expert: inactive for most tokens */
+  guint64 count;     /* elements in all */
+  gboolean routed;   /* routed expert: inactive for most tokens */
   gboolean by_vocab; /* dim 0 is the vocabulary (its padded size is stored on the ranks) */
 } ModelParam;
 

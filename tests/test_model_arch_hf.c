@@ -83,6 +83,12 @@ static const CountCase counts[] = {
     "{'model_type':'gemma','hidden_size':3072,'num_hidden_layers':28,'num_attention_heads':16,"
     "'num_key_value_heads':16,'head_dim':256,'intermediate_size':24576,'vocab_size':256000}",
     8537680896 },
+  /* 262144·1152 + 26·(1152·6·256 + 1024·1152 + 2·256 + 3·1152·6912 + 4·1152) + 1152 */
+  { "gemma-3-1b",
+    "{'model_type':'gemma3_text','hidden_size':1152,'num_hidden_layers':26,"
+    "'num_attention_heads':4,'num_key_value_heads':1,'head_dim':256,'intermediate_size':6912,"
+    "'vocab_size':262144,'sliding_window':512,'sliding_window_pattern':6}",
+    999885952 },
   { "mistral-nemo",
     "{'model_type':'mistral','hidden_size':5120,'num_hidden_layers':40,'num_attention_heads':32,"
     "'num_key_value_heads':8,'head_dim':128,'intermediate_size':14336,'vocab_size':131072,"
@@ -288,6 +294,10 @@ test_windows (void **state)
     { GEMMA2 ",'layer_types':['full_attention','sliding_attention','full_attention',"
              "'full_attention']}",
       { 0, 7, 0, 0 } },
+    { "{'model_type':'gemma3_text','hidden_size':64,'num_hidden_layers':4,"
+      "'num_attention_heads':4,'vocab_size':100,'intermediate_size':96,'head_dim':16,"
+      "'sliding_window':7,'sliding_window_pattern':3}",
+      { 7, 7, 0, 7 } },
     { QWEN3 "'sliding_window':9,'max_window_layers':2}", { 0, 0, 0, 0 } },
     { QWEN3 "'sliding_window':9,'max_window_layers':2,'use_sliding_window':true}", { 0, 0, 9, 9 } },
     { "{'model_type':'llama4_text','hidden_size':64,'num_hidden_layers':4,'num_attention_heads':4,"
@@ -454,7 +464,7 @@ test_load (void **state)
   assert_non_null (error);
   g_clear_error (&error);
   assert_null (model_arch_load (NULL, "/dev/zero", &error));
-  assert_non_null (strstr (error->message, "is not a regular file"));
+  assert_non_null (strstr (error->message, "is a pipe or device"));
   g_clear_error (&error);
   remove (path);
   remove (folder);
