@@ -153,13 +153,15 @@ zero_fits (const Question *q)
   return l->zero > 0 && ((guint64)l->dp * l->cp) % l->hsdp == 0;
 }
 
+/* A profile that always overlaps does so where sp allows it; asking for it without sp is wrong. */
 static gboolean
 sp_fits (const Question *q)
 {
   const ModelLayout *l = q->layout;
+  gboolean asks_overlap = l->overlap_tp && !q->profile->overlap_tp;
   if (l->tp_sync < 1 && (l->sp || l->tp == 1))
     return FALSE;
-  return l->sp ? l->tp > 1 : !l->overlap_tp || l->tp == 1;
+  return l->sp ? l->tp > 1 : !asks_overlap || l->tp == 1;
 }
 
 /* Modules some block of the model has, beside core_attn and layernorm, which all have. */
