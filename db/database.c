@@ -46,20 +46,29 @@ distrust_content (DbDatabase *db, GError **error)
   return TRUE;
 }
 
-/* Asks for a journal mode; *out_wal says whether the log is in use then. A file system or another
- * connection may refuse: the file then stays in the mode it has. */
+/* Asks for a journal mode (NULL: only asks which it is). The file system may refuse without an
+ * error: *out_wal says whether the write-ahead log is in use then. */
 static gboolean
 set_journal (DbDatabase *db, const char *mode, gboolean *out_wal, GError **error)
 {
-  g_autofree char *sql = g_strdup_printf ("PRAGMA journal_mode = %s", mode);
+  g_autofree char *sql = g_strdup_printf ("PRAGMA journal_mode%s%s", mode != NULL ? " = " : "",
+                                          mode != NULL ? mode : "");
   g_autoptr (DbStmt) stmt = db_sql_prepare (db, sql, error);
-  if (stmt == NULL)
-    return FALSE;
   gboolean row = FALSE;
-  if (!db_sql_next (db, stmt, "choosing a journal", &row, error))
+  if (stmt == NULL || !db_sql_next (db, stmt, "choosing a journal", &row, error))
     return FALSE;
   *out_wal = row && g_strcmp0 ((const char *)sqlite3_column_text (stmt, 0), "wal") == 0;
   return TRUE;
+}
+
+static char *
+slow_journal_warning (DbDatabase *db, const DbFile *file)
+{
+  g_autofree char *name
+      = file->file_system != NULL ? g_strdup_printf (" (%s)", file->file_system) : g_strdup ("");
+  return g_strdup_printf ("database '%s': its file system%s cannot hold a write-ahead log; using a "
+                          "slower journal",
+                          db->path, name);
 }
 
 static gboolean
@@ -67,17 +76,14 @@ choose_journal (DbDatabase *db, const DbFile *file, char **out_warning, GError *
 {
   gboolean wal = FALSE;
   g_autoptr (GError) refused = NULL;
-  if (file->shared_memory && !set_journal (db, "WAL", &wal, &refused))
-    g_debug ("%s", refused->message);
-  if (!wal && !set_journal (db, "DELETE", &wal, error))
+  if (file->shared_memory)
+    set_journal (db, "WAL", &wal, &refused);
+  /* While others use the file, its mode cannot change: it stays what it is. */
+  gboolean shared = refused != NULL && refused->code == DB_ERROR_BUSY;
+  if (!wal && !set_journal (db, shared ? NULL : "DELETE", &wal, error))
     return FALSE;
-  gboolean somebody_reads = refused != NULL && refused->code == DB_ERROR_BUSY;
-  if (!wal && !somebody_reads && out_warning != NULL)
-    *out_warning = g_strdup_printf ("database '%s': its file system%s%s%s cannot hold a "
-                                    "write-ahead log; using a slower journal",
-                                    db->path, file->file_system != NULL ? " (" : "",
-                                    file->file_system != NULL ? file->file_system : "",
-                                    file->file_system != NULL ? ")" : "");
+  if (!wal && !shared && out_warning != NULL)
+    *out_warning = slow_journal_warning (db, file);
   /* With the log a power cut can lose the last commits but damages nothing. */
   return db_sql_exec (db, wal ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL",
                       "opening", error);

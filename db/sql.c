@@ -53,6 +53,13 @@ db_sql_set_error (sqlite3 *handle, const char *path, int code, const char *doing
                  path, doing);
     return FALSE;
   }
+  if (code == SQLITE_READONLY_ROLLBACK || code == SQLITE_READONLY_RECOVERY) {
+    g_set_error (error, DB_ERROR, DB_ERROR_UNUSABLE,
+                 "database '%s': %s: a writer was stopped in the middle; any storing command "
+                 "('plait plan') repairs it",
+                 path, doing);
+    return FALSE;
+  }
   switch (code & 0xff) {
   case SQLITE_BUSY:
   case SQLITE_LOCKED:

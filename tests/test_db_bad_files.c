@@ -231,6 +231,65 @@ test_damage_found_later (void **state)
   assert_int_equal (error->code, DB_ERROR_CORRUPT);
 }
 
+static void
+test_view_is_gone (void **state)
+{
+  g_autofree char *path = g_build_filename (*state, "x.db", NULL);
+  g_autoptr (GError) error = NULL;
+  gint64 plan_id = 0;
+  fixture_database (path, 1);
+  raw_exec (path, "DROP VIEW run_summary");
+  g_autoptr (DbDatabase) db = fixture_open (path, DB_OPEN_READ_ONLY);
+  assert_false (db_find_best_plan (db, &plan_id, &error));
+  assert_one_line (error, "run_summary");
+  assert_int_equal (error->code, DB_ERROR_CORRUPT);
+}
+
+static void
+copy_file (const char *from, const char *to)
+{
+  g_autofree char *bytes = NULL;
+  gsize length = 0;
+  assert_true (g_file_get_contents (from, &bytes, &length, NULL));
+  assert_true (g_file_set_contents (to, bytes, (gssize)length, NULL));
+}
+
+/* A writer without a log was killed: half its pages are in the file, the old ones in the journal.
+ * Reading refuses and touches nothing; opening to write restores the state before. */
+static void
+test_left_in_the_middle_of_a_write (void **state)
+{
+  g_autofree char *path = g_build_filename (*state, "x.db", NULL);
+  g_autofree char *folder = g_build_filename (*state, "copy", NULL);
+  g_autofree char *copy = g_build_filename (folder, "x.db", NULL);
+  g_autofree char *journal = g_strconcat (path, "-journal", NULL);
+  g_autofree char *copy_journal = g_strconcat (copy, "-journal", NULL);
+  g_autoptr (GError) error = NULL;
+  sqlite3 *writer = NULL;
+  fixture_database (path, 50);
+  assert_int_equal (sqlite3_open (path, &writer), SQLITE_OK);
+  assert_int_equal (sqlite3_exec (writer,
+                                  "PRAGMA journal_mode = DELETE; PRAGMA cache_size = 2;"
+                                  "BEGIN; UPDATE stage_memory SET layers = 77",
+                                  NULL, NULL, NULL),
+                    SQLITE_OK);
+  assert_int_equal (sqlite3_db_cacheflush (writer), SQLITE_OK);
+  g_mkdir (folder, 0700);
+  copy_file (path, copy);
+  copy_file (journal, copy_journal);
+  sqlite3_close (writer);
+
+  g_autofree char *before = fixture_fingerprint (folder);
+  assert_null (db_database_open (copy, DB_OPEN_READ_ONLY, NULL, &error));
+  assert_one_line (error, "stopped in the middle");
+  g_autofree char *after = fixture_fingerprint (folder);
+  assert_string_equal (before, after);
+  db_database_free (fixture_open (copy, DB_OPEN_READ_WRITE));
+  assert_raw (copy, "SELECT count(*) FROM stage_memory WHERE layers = 77", "0");
+  assert_raw (copy, "SELECT count(*) FROM stage_memory", "100");
+  assert_raw (copy, "PRAGMA integrity_check", "ok");
+}
+
 /* ---- somebody else writes ---- */
 
 static void
@@ -403,6 +462,72 @@ test_network_file_systems (void **state)
   assert_null (db_file_network_name (0x794c7630)); /* overlay */
 }
 
+/* A file layer without shared memory: methods of version 1 end before xShmMap. */
+static sqlite3_vfs *unix_vfs;
+static sqlite3_io_methods plain_methods;
+
+static int
+open_without_shared_memory (sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
+                            int *out_flags)
+{
+  int code = unix_vfs->xOpen (unix_vfs, name, file, flags, out_flags);
+  if (code != SQLITE_OK || (flags & SQLITE_OPEN_MAIN_DB) == 0)
+    return code; /* journals have methods of their own */
+  plain_methods = *file->pMethods;
+  plain_methods.iVersion = 1;
+  file->pMethods = &plain_methods;
+  return SQLITE_OK;
+}
+
+static void
+test_without_shared_memory (void **state)
+{
+  g_autofree char *path = g_build_filename (*state, "x.db", NULL);
+  g_autofree char *warning = NULL;
+  g_autoptr (GError) error = NULL;
+  unix_vfs = sqlite3_vfs_find (NULL);
+  sqlite3_vfs plain_vfs = *unix_vfs;
+  plain_vfs.zName = "plain";
+  plain_vfs.xOpen = open_without_shared_memory;
+  assert_int_equal (sqlite3_vfs_register (&plain_vfs, 1), SQLITE_OK);
+  DbDatabase *db = db_database_open (path, DB_OPEN_READ_WRITE, &warning, &error);
+  assert_no_error (error);
+  assert_non_null (warning);
+  assert_non_null (strstr (warning, "slower journal"));
+  db_database_free (db);
+  fixture_database (path, 3);
+  db = fixture_open (path, DB_OPEN_READ_ONLY);
+  g_autoptr (DbPlan) plan = db_load_plan (db, 3, &error);
+  assert_no_error (error);
+  db_database_free (db);
+  sqlite3_vfs_unregister (&plain_vfs);
+  sqlite3_vfs_register (unix_vfs, 1);
+  assert_raw (path, "PRAGMA journal_mode", "delete");
+}
+
+/* Readers are at work in a file without a log: it cannot change its mode, and is used as it is. */
+static void
+test_mode_of_a_file_in_use (void **state)
+{
+  g_autofree char *path = g_build_filename (*state, "x.db", NULL);
+  g_autofree char *warning = NULL;
+  g_autoptr (GError) error = NULL;
+  sqlite3 *reader = NULL;
+  fixture_database (path, 1);
+  raw_exec (path, "PRAGMA journal_mode = DELETE");
+  assert_int_equal (sqlite3_open (path, &reader), SQLITE_OK);
+  assert_int_equal (sqlite3_exec (reader, "BEGIN; SELECT * FROM plan", NULL, NULL, NULL),
+                    SQLITE_OK);
+  g_autoptr (DbDatabase) db = db_database_open (path, DB_OPEN_READ_WRITE, &warning, &error);
+  assert_no_error (error);
+  assert_non_null (db);
+  assert_null (warning);
+  sqlite3_close (reader);
+  DbPlanRecord inputs = { 0 };
+  fixture_store_inputs (db, &inputs);
+  assert_int_equal (inputs.machine_id, 1);
+}
+
 int
 main (void)
 {
@@ -411,6 +536,10 @@ main (void)
     TEST (test_empty_name),
     TEST (test_endless_name),
     TEST (test_damage_found_later),
+    TEST (test_view_is_gone),
+    TEST (test_left_in_the_middle_of_a_write),
+    TEST (test_without_shared_memory),
+    TEST (test_mode_of_a_file_in_use),
     TEST (test_locked_by_a_writer),
     TEST (test_read_only_file_system),
     TEST (test_no_room_for_a_new_file),
