@@ -49,6 +49,7 @@ shape_init (Shape *shape, const CostGemmContext *context, double m, double n, do
   double ceiling = numbers->ceiling_ratio[context->precision]
                    * fmax (LONG_RUN_FLOOR, 1 - numbers->long_loss * doublings);
   double dram_bytes_per_s = numbers->memory_ratio * context->hbm_bytes_per_s;
+  double rate = numbers->step_ratio / context->slowdown;
   double bytes = batch * (context->in_bytes * (m * k + n * k) + output_bytes (context) * m * n);
   *shape = (Shape){
     .m = m,
@@ -60,9 +61,8 @@ shape_init (Shape *shape, const CostGemmContext *context, double m, double n, do
     .power = numbers->power,
     .k0 = ldexp (numbers->k0, (int)context->precision),
     .split_s = numbers->split_s,
-    .tensor_flop_per_s
-    = context->peak_flop_per_s * ceiling * numbers->step_ratio / context->sm_count,
-    .feed_bytes_per_s = context->feed_bytes_per_s * numbers->step_ratio,
+    .tensor_flop_per_s = context->peak_flop_per_s * ceiling * rate / context->sm_count,
+    .feed_bytes_per_s = context->feed_bytes_per_s * rate,
     .in_bytes = context->in_bytes,
     .dram_s = bytes / dram_bytes_per_s,
     .partial_s = PARTIAL_SUM_BYTES * batch * m * n / dram_bytes_per_s,

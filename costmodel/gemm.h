@@ -1,11 +1,11 @@
 /* costmodel/gemm.h - time of C[m,n] = A[m,k]·B[k,n]: best of three tiles and five K splits.
  *
  *   F = 2 b m n k; bytes = b (in (m k + k n) + out m n); b independent products, one launch
- *   e' = step · e · max (1/2, 1 - a · max (0, log2 (F / peak / 10 us)))
+ *   e' = step · e / slowdown · max (1/2, 1 - a · max (0, log2 (F / peak / 10 us)))
  *   for (bm, bn) in (128,256) (128,128) (64,64), s in 1 2 4 8 16:
  *     w  = b ceil (m/bm) ceil (n/bn) s / SMs;  W = q ceil (w) + (1-q) max (1, w)
  *     Tc = W · 2 bm bn (k/s + k0) · SMs / (peak e')                   tensor cores
- *     Tf = W · in (min (bm, m) + min (bn, n)) (k/s) / (step feed)     bytes one SM takes in
+ *     Tf = W · in (min (bm, m) + min (bn, n)) (k/s) slowdown / (step feed)  bytes one SM takes in
  *     Td = bytes / (eb hbm) + (s > 1 ? 2 b m n (s+1) / (eb hbm) : 0)  partial sums, half from L2
  *     T  = (Tc^p + Tf^p + Td^p)^(1/p) + (s > 1 ? ts : 0)
  *   time = t0 + min T
@@ -31,6 +31,7 @@ typedef struct {
   CostPrecision precision;    /* which ceiling */
   double in_bytes, out_bytes; /* per element of A and B; of C when not accumulating */
   gboolean accumulate;        /* C is fp32, read and written */
+  double slowdown;            /* of tensor cores and feed (alignment); 1: none */
 } CostGemmContext;
 
 /* Seconds; 0 when a dimension is 0, INFINITY when the peak is (no such tensor cores). */

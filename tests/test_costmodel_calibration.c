@@ -179,6 +179,7 @@ test_rate_in_step (void **state)
     .precision = c->precision,
     .in_bytes = c->precision == COST_PRECISION_FP8 ? 1 : 2,
     .out_bytes = 2,
+    .slowdown = 1,
   };
   double time_s = cost_gemm_s (&context, 8192, 8192, 8192, 1);
   double ratio = 2.0 * 8192 * 8192 * 8192 / time_s / c->peak_flop_per_s;

@@ -37,7 +37,8 @@ h100 (void)
                             .sm_count = 132,
                             .numbers = &h100_numbers,
                             .in_bytes = 2,
-                            .out_bytes = 2 };
+                            .out_bytes = 2,
+                            .slowdown = 1 };
 }
 
 static CostGemmContext
@@ -49,7 +50,8 @@ b200 (void)
                             .sm_count = 148,
                             .numbers = &b200_numbers,
                             .in_bytes = 2,
-                            .out_bytes = 2 };
+                            .out_bytes = 2,
+                            .slowdown = 1 };
 }
 
 typedef struct {

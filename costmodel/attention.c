@@ -1,0 +1,53 @@
+/* costmodel/attention.c - see attention.h. */
+#include "costmodel/attention.h"
+
+#include "costmodel/align.h"
+#include "model/layout.h"
+
+#include <math.h>
+
+/* Head size that attention_ratio speaks of. */
+#define REFERENCE_HEAD_DIM 128.0
+/* A kernel that rebuilds the scores has 5 products backward for 2 forward; one that kept them 4. */
+#define FLASH_BACKWARD   2.5
+#define UNFUSED_BACKWARD 2.0
+
+static double
+flash_s (const CostAttentionContext *context, const ModelAttentionShape *shape, gboolean backward)
+{
+  const CostGpuNumbers *gpu = &context->numbers->gpu;
+  double dim = ((double)shape->dim_qk + shape->dim_v) / 2;
+  double half = gpu->attention_half_dim;
+  double by_size = dim / (dim + half) * (REFERENCE_HEAD_DIM + half) / REFERENCE_HEAD_DIM;
+  double portable
+      = pow (gpu->attention_portable_ratio, context->numbers->profile.attention_portable_ratio);
+  double rate = context->peak_flop_per_s * gpu->attention_ratio[shape->kernel] * portable * by_size;
+  double flop = model_attention_flop (shape);
+  return backward ? FLASH_BACKWARD * flop / (rate * gpu->attention_backward_ratio) : flop / rate;
+}
+
+static double
+unfused_s (const CostAttentionContext *context, const ModelAttentionShape *shape, gboolean backward)
+{
+  const CostGpuNumbers *gpu = &context->numbers->gpu;
+  const CostStepNumbers *step = &context->numbers->step;
+  double scores = (double)shape->batch * shape->heads * shape->seq_q * shape->seq_kv;
+  double flop = 2 * scores * ((double)shape->dim_qk + shape->dim_v);
+  double rate = context->peak_flop_per_s * gpu->attention_ratio[MODEL_ATTN_UNFUSED];
+  double slowdown = cost_align_slowdown (step, MIN (shape->dim_qk, shape->dim_v), shape->seq_kv);
+  double bytes = scores * (backward ? step->score_backward_bytes : step->score_forward_bytes);
+  return (backward ? UNFUSED_BACKWARD : 1) * flop / rate * slowdown
+         + bytes / (context->hbm_bytes_per_s * gpu->hbm_ratio);
+}
+
+double
+cost_attention_s (const CostAttentionContext *context, const ModelAttentionShape *shape,
+                  gboolean backward)
+{
+  if (!(context->peak_flop_per_s > 0))
+    return INFINITY;
+  double launch_s = context->numbers->gpu.gemm.launch_s;
+  return launch_s
+         + (shape->kernel == MODEL_ATTN_UNFUSED ? unfused_s (context, shape, backward)
+                                                : flash_s (context, shape, backward));
+}

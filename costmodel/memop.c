@@ -1,0 +1,10 @@
+/* costmodel/memop.c - see memop.h. */
+#include "costmodel/memop.h"
+
+double
+cost_memop_s (const CostNumbers *numbers, double hbm_bytes_per_s, ModelOpKind kind, double bytes)
+{
+  gboolean plain = kind == MODEL_OP_CAST || kind == MODEL_OP_ADAM;
+  double factor = plain ? 1 : numbers->profile.memory_factor;
+  return numbers->gpu.gemm.launch_s + bytes * factor / (hbm_bytes_per_s * numbers->gpu.hbm_ratio);
+}
