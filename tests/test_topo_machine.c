@@ -140,6 +140,21 @@ static const char good_machine[] = "[machine]\n"
                                    "as_of = 2026-01-01\n"
                                    "source = test\n";
 
+/* 65536 nodes of 1 GPU and 8 NICs. */
+static const char wide_machine[] = "[machine]\n"
+                                   "name = Wide\n"
+                                   "gpu = h100-sxm-80g\n"
+                                   "gpus_per_node = 1\n"
+                                   "domain = 65536\n"
+                                   "source = test\n"
+                                   "[links]\n"
+                                   "wiring = switch\n"
+                                   "[network]\n"
+                                   "fabric = ib\n"
+                                   "nics = 8\n"
+                                   "nic_rate = 400Gb/s\n"
+                                   "serves = all\n";
+
 static TopoMachine *
 parse_machine (const char *text, GError **error)
 {
@@ -191,6 +206,7 @@ static const BadCase bad[] = {
   { "bad/domain", "gpus_per_node", "gpus_per_node = 4\ndomain = 6", "multiple of gpus_per_node" },
   { "bad/domain_without_switch", "gpus_per_node", "gpus_per_node = 4\ndomain = 8",
     "only a switch" },
+  { "bad/domain_for_graph", NULL, NULL, "too many for one graph" },
   { "bad/domain_huge", "gpus_per_node", "gpus_per_node = 4\ndomain = 4000000000", "domain" },
   { "bad/power", "gpus_per_node", "gpus_per_node = 4\npower_limit_ratio = 1.5",
     "power_limit_ratio" },
@@ -245,7 +261,8 @@ test_bad (void **state)
 {
   const BadCase *c = *state;
   GError *error = NULL;
-  g_autofree char *text = edit_ini (good_machine, c->key, c->line);
+  g_autofree char *text
+      = c->line == NULL ? g_strdup (wide_machine) : edit_ini (good_machine, c->key, c->line);
   TopoMachine *machine = parse_machine (text, &error);
   if (machine != NULL)
     print_error ("%s was accepted\n", c->name);

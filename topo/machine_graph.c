@@ -2,6 +2,9 @@
 #include "topo/machine-private.h"
 #include <math.h>
 
+/* Vertices and links between CPUs of one graph. */
+#define MAX_EXTENT 65536
+
 /* Vertex numbers while one node of the domain is laid out. */
 typedef struct {
   TopoMachine *machine;
@@ -131,6 +134,22 @@ add_host (Builder *builder)
   }
 }
 
+/* A slip in a count must not ask for gigabytes: the largest known domain has 576 GPUs. */
+static gboolean
+check_extent (const TopoMachine *machine, const MachineLayout *layout, guint32 nodes,
+              GError **error)
+{
+  guint64 per_node = machine->gpus_per_node + machine->n_nics + layout->switches->len
+                     + (guint64)layout->numas->len * layout->numas->len;
+  if (per_node * nodes <= MAX_EXTENT)
+    return TRUE;
+  g_set_error (error, TOPO_ERROR, TOPO_ERROR_BAD_VALUE,
+               "[machine] domain: found %u GPUs in %u nodes, too many for one graph, expected a "
+               "domain of one rack",
+               machine->domain_size, nodes);
+  return FALSE;
+}
+
 gboolean
 machine_build_graph (TopoMachine *machine, const MachineLayout *layout, GError **error)
 {
@@ -142,6 +161,8 @@ machine_build_graph (TopoMachine *machine, const MachineLayout *layout, GError *
   /* A pod of thousands of chips repeats one host: the graph shows one. */
   if (machine->wiring == TOPO_WIRING_TORUS)
     nodes = 1;
+  if (!check_extent (machine, layout, nodes, error))
+    return FALSE;
   if (machine->wiring != TOPO_WIRING_NONE && machine->direct_count == NULL)
     builder.nvswitch
         = topo_graph_add_vertex (machine->graph, TOPO_VERTEX_NVSWITCH, 0, -1, -1,
