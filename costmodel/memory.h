@@ -4,23 +4,24 @@
  * the caching allocator at its peak; reserved = allocated + fragmentation; driver (peak_bytes) =
  * reserved + communicators + context. need, which decides out-of-memory, is allocated × the
  * profile's need ratio + communicators + context: the allocator gives its cache back under
- * pressure. Formulas and sources: docs/model.md.
+ * pressure. The peak is the larger of two moments, backward and optimizer step. Formulas and
+ * sources: docs/model.md.
  */
 #pragma once
-#include "costmodel/blockcost.h"
-#include "costmodel/stagemap.h"
+#include "costmodel/template.h"
 #include <glib.h>
 G_BEGIN_DECLS
 
 typedef enum {
   COST_MEMORY_WEIGHTS,
-  COST_MEMORY_GRADIENTS,    /* gradients and main gradients */
-  COST_MEMORY_OPTIMIZER,    /* master weights and moments */
-  COST_MEMORY_ACTIVATIONS,  /* kept from forward to backward, all micro-batches in flight */
+  COST_MEMORY_GRADIENTS,   /* gradients and main gradients */
+  COST_MEMORY_OPTIMIZER,   /* master weights and moments */
+  COST_MEMORY_ACTIVATIONS, /* kept from forward to backward, all micro-batches in flight */
   COST_MEMORY_LOGITS,
   COST_MEMORY_GATHERS,      /* FSDP units, gathered parameters, gradient buckets */
   COST_MEMORY_COMM_BUFFERS, /* communicators */
-  COST_MEMORY_WORKSPACE,    /* recomputed tensors, activation gradients, cuBLAS, dummy buffers, step copy */
+  COST_MEMORY_WORKSPACE,    /* recomputed tensors, activation gradients, cuBLAS, dummy buffers, and
+                               what the step's copies need beyond all that is free by then */
   COST_MEMORY_CONTEXT,
   COST_MEMORY_FRAGMENTATION,
   COST_MEMORY_N_KINDS
@@ -32,4 +33,26 @@ typedef struct {
   guint64 allocated_bytes, reserved_bytes, peak_bytes, need_bytes;
   guint64 in_flight_count; /* chunks × micro-batches alive */
 } CostStageMemory;
+
+/* Parameters of one rank. */
+typedef struct {
+  guint64 dense;      /* all but routed experts; a tied copy of the embedding included */
+  guint64 expert;     /* routed experts */
+  guint64 replicated; /* of dense: what every tp rank holds */
+} CostWeights;
+void cost_weights_count (CostWeights *out, const CostTemplate *tmpl,
+                         const CostStageContent *content, gboolean is_pipelined);
+
+/* How many ranks share one copy of the sharded states, and communicators of a rank. */
+typedef struct {
+  guint32 shard_ranks;        /* of dense parameters, where ZeRO shards */
+  guint32 expert_shard_ranks; /* of routed experts */
+  guint32 communicators;
+} CostShards;
+
+/* Memory of the first rank of @class, which has the most in flight of its class. Allocates
+ * nothing. */
+void cost_stage_memory (CostStageMemory *out, const CostTemplate *tmpl, const ModelLayout *layout,
+                        guint64 microbatches, const CostShards *shards, const CostStageMap *map,
+                        const CostStageClass *class, const CostWeights *weights);
 G_END_DECLS

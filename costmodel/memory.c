@@ -1,0 +1,288 @@
+/* costmodel/memory.c - states, activations in flight, transients, and what lies around them.
+ *
+ * Reference "memory-model" §2 for every term; bytes per parameter are the profile's.
+ */
+#include "costmodel/memory.h"
+
+static const char *const kind_names[COST_MEMORY_N_KINDS] = {
+  [COST_MEMORY_WEIGHTS] = "weights",
+  [COST_MEMORY_GRADIENTS] = "gradients",
+  [COST_MEMORY_OPTIMIZER] = "optimizer",
+  [COST_MEMORY_ACTIVATIONS] = "activations",
+  [COST_MEMORY_LOGITS] = "logits",
+  [COST_MEMORY_GATHERS] = "gathers",
+  [COST_MEMORY_COMM_BUFFERS] = "comm_buffers",
+  [COST_MEMORY_WORKSPACE] = "workspace",
+  [COST_MEMORY_CONTEXT] = "context",
+  [COST_MEMORY_FRAGMENTATION] = "fragmentation",
+};
+
+const char *
+cost_memory_kind_name (CostMemoryKind kind)
+{
+  g_return_val_if_fail ((guint)kind < COST_MEMORY_N_KINDS, "?");
+  return kind_names[kind];
+}
+
+void
+cost_weights_count (CostWeights *out, const CostTemplate *tmpl, const CostStageContent *content,
+                    gboolean is_pipelined)
+{
+  CostWeights sum = { 0 };
+  for (guint kind = 0; kind < tmpl->n_kinds; kind++) {
+    const CostBlock *block = &tmpl->blocks[kind];
+    guint64 n = content->blocks[kind];
+    sum.dense += n * block->weight_count;
+    sum.expert += n * block->expert_weight_count;
+    sum.replicated += n * block->replicated_weight_count;
+  }
+  if (content->has_embedding) {
+    sum.dense += tmpl->embedding.weight_count;
+    sum.replicated += tmpl->embedding.replicated_weight_count;
+  }
+  if (content->has_head) {
+    sum.dense += tmpl->head.weight_count + (is_pipelined ? tmpl->tied_weight_count : 0);
+    sum.replicated += tmpl->head.replicated_weight_count;
+  }
+  *out = sum;
+}
+
+/* @full and @sharded: bytes per parameter held whole and split over the shard ranks. The rank
+ * with the most of an uneven split counts. */
+static guint64
+state_bytes (const CostWeights *weights, const CostShards *shards, double full, double sharded)
+{
+  double bytes = full * (double)(weights->dense + weights->expert);
+  if (sharded > 0)
+    bytes += sharded
+             * (double)(model_shard_ceil (weights->dense, shards->shard_ranks)
+                        + model_shard_ceil (weights->expert, shards->expert_shard_ranks));
+  return (guint64)(bytes + 0.5);
+}
+
+/*
+ * ZeRO 1 shards master weights and moments (and the main gradient where the profile reduces into
+ * a shard), 2 the gradients too, 3 the parameters too.
+ */
+static void
+fill_states (guint64 *bytes, const ModelProfile *profile, guint zero, const CostWeights *weights,
+             const CostShards *shards)
+{
+  double optimizer = profile->master_bytes + profile->moment_bytes;
+  double sharded = 0, full = 0;
+  *(zero >= 2 ? &sharded : &full) += profile->grad_bytes;
+  *(zero >= 2 || (zero == 1 && profile->shards_main_grad_zero1) ? &sharded : &full)
+      += profile->main_grad_bytes;
+  bytes[COST_MEMORY_WEIGHTS] = state_bytes (weights, shards, zero < 3 ? profile->param_bytes : 0,
+                                            zero < 3 ? 0 : profile->param_bytes);
+  bytes[COST_MEMORY_GRADIENTS] = state_bytes (weights, shards, full, sharded);
+  bytes[COST_MEMORY_OPTIMIZER]
+      = state_bytes (weights, shards, zero == 0 ? optimizer : 0, zero == 0 ? 0 : optimizer);
+}
+
+static guint32
+uniform_layers (const ModelLayout *layout)
+{
+  gboolean is_uniform = layout->recompute.kind == MODEL_RECOMPUTE_FULL
+                        && layout->recompute.method == MODEL_RECOMPUTE_UNIFORM;
+  return is_uniform ? MAX (layout->recompute.n, 1) : 1;
+}
+
+/* One micro-batch of @content, which is one chunk if @uniform > 1: then one input is kept per
+ * @uniform layers, the last group of a chunk being shorter. */
+static guint64
+kept_bytes (const CostTemplate *tmpl, guint32 uniform, const CostStageContent *content)
+{
+  guint64 bytes = 0;
+  for (guint kind = 0; kind < tmpl->n_kinds && uniform == 1; kind++) {
+    guint64 recomputed = content->recomputed[kind];
+    bytes += recomputed * tmpl->blocks[kind].memory.kept_bytes;
+    bytes += (content->blocks[kind] - recomputed) * tmpl->plain_blocks[kind].memory.kept_bytes;
+  }
+  if (uniform > 1)
+    bytes = model_shard_ceil (content->layers, uniform) * tmpl->blocks[0].memory.input_bytes;
+  if (content->has_embedding)
+    bytes += tmpl->embedding.memory.kept_bytes;
+  if (content->has_head)
+    bytes += tmpl->head.memory.kept_bytes;
+  return bytes;
+}
+
+static const CostStageContent *
+chunk_content (const CostStageMap *map, guint32 rank, guint32 chunk)
+{
+  guint32 stage = model_schedule_stage (map->schedule, map->pp, rank, chunk);
+  return &map->contents[map->content_of_stage[stage]];
+}
+
+/*
+ * Activations at the end of the rank's warm-up: interleaved ranks have then done p micro-batches
+ * of every chunk, and of chunk 0 as many more (or of the last chunk as many less) as the number in
+ * flight differs from p·v. Exact for chunks that keep the same; chunks of unequal size can make a
+ * later moment slightly larger.
+ */
+static guint64
+activation_bytes (const CostTemplate *tmpl, guint32 uniform, const CostStageMap *map,
+                  const CostStageClass *class, guint64 in_flight)
+{
+  if (map->vpp == 1)
+    return in_flight * kept_bytes (tmpl, uniform, &class->content);
+  guint64 all = 0, per_chunk = (guint64)map->pp * map->vpp;
+  if (uniform == 1)
+    all = kept_bytes (tmpl, 1, &class->content);
+  else
+    for (guint32 chunk = 0; chunk < map->vpp; chunk++)
+      all += kept_bytes (tmpl, uniform, chunk_content (map, class->first_rank, chunk));
+  if (in_flight >= per_chunk)
+    return map->pp * all
+           + (in_flight - per_chunk)
+                 * kept_bytes (tmpl, uniform, chunk_content (map, class->first_rank, 0));
+  return map->pp * all
+         - (per_chunk - in_flight)
+               * kept_bytes (tmpl, uniform, chunk_content (map, class->first_rank, map->vpp - 1));
+}
+
+static guint64
+work_of (const CostBlock *block)
+{
+  return MAX (block->memory.forward_work_bytes, block->memory.backward_work_bytes);
+}
+
+/* What the layers of a stage need at once beside what is kept: the neediest layer, and for
+ * full:uniform:N what N − 1 other layers of the group keep while it runs backward. */
+static guint64
+layer_work_bytes (const CostTemplate *tmpl, guint32 uniform, const CostStageClass *class)
+{
+  guint64 work = 0, rebuilt = 0;
+  for (guint kind = 0; kind < tmpl->n_kinds; kind++) {
+    guint16 n = class->content.blocks[kind], recomputed = class->content.recomputed[kind];
+    if (recomputed > 0)
+      work = MAX (work, work_of (&tmpl->blocks[kind]));
+    if (recomputed < n)
+      work = MAX (work, work_of (&tmpl->plain_blocks[kind]));
+    if (n > 0)
+      rebuilt = MAX (rebuilt, tmpl->plain_blocks[kind].memory.kept_bytes);
+  }
+  if (uniform > 1)
+    work += (MIN (uniform, class->max_chunk_layers) - 1) * rebuilt;
+  if (class->content.has_embedding)
+    work = MAX (work, work_of (&tmpl->embedding));
+  return work;
+}
+
+/* Buffers that stay: cuBLAS, the libraries' own, and Transformer Engine's 16-bit stand-in for the
+ * weight gradients of one layer's MLP. */
+static guint64
+fixed_work_bytes (const CostTemplate *tmpl, const CostStageClass *class)
+{
+  const CostMemoryNumbers *numbers = &tmpl->context.numbers->memory;
+  guint64 largest = 0;
+  for (guint kind = 0; kind < tmpl->n_kinds && tmpl->context.profile->dummy_wgrad; kind++)
+    if (class->content.blocks[kind] > 0)
+      largest = MAX (largest, tmpl->blocks[kind].largest_mlp_weight_count);
+  return (guint64)(numbers->cublas_workspace_bytes + numbers->allocated_extra_bytes) + 2 * largest;
+}
+
+/*
+ * FSDP: the units in flight in 16 bits, one unit's fp32 gradient, and the embedding or head;
+ * everything of the stage where it stays gathered (pipelines, or no reshard). Otherwise one
+ * gradient bucket, where gradients are not made in the buffer they are reduced from.
+ */
+static guint64
+gather_bytes (const CostTemplate *tmpl, const ModelLayout *layout, const CostShards *shards,
+              const CostStageClass *class, const CostWeights *weights)
+{
+  const ModelProfile *profile = tmpl->context.profile;
+  guint64 all = weights->dense + weights->expert, bucket = 0;
+  if (profile->grad_bytes > 0 && layout->dp > 1)
+    bucket = (guint64)((double)MIN (profile->bucket_elements, all) * profile->reduce_bytes);
+  if (layout->zero < 3 || shards->shard_ranks == 1)
+    return bucket;
+  if (layout->pp > 1 || !profile->reshard_after_forward)
+    return bucket + (guint64)(tmpl->element_bytes * (double)all);
+  guint64 unit = 0, ends = 0;
+  for (guint kind = 0; kind < tmpl->n_kinds; kind++)
+    if (class->content.blocks[kind] > 0)
+      unit = MAX (unit, tmpl->blocks[kind].weight_count + tmpl->blocks[kind].expert_weight_count);
+  if (class->content.has_embedding)
+    ends = tmpl->embedding.weight_count;
+  if (class->content.has_head)
+    ends = MAX (ends, tmpl->head.weight_count);
+  double in_flight = MAX (profile->fsdp_units_in_flight, 1);
+  return bucket
+         + (guint64)((in_flight * tmpl->element_bytes + 4) * (double)unit
+                     + tmpl->element_bytes * (double)ends);
+}
+
+/*
+ * Logits and a layer's temporaries are not alive together: workspace is what is needed beside the
+ * logits. The optimizer's copies find the activations freed: they count as far as they exceed them.
+ */
+static void
+fill_transients (guint64 *bytes, const CostTemplate *tmpl, const ModelLayout *layout,
+                 guint64 in_flight, const CostStageClass *class, guint64 layer_work,
+                 guint64 step_copy)
+{
+  guint64 work = layer_work;
+  if (class->content.has_head) {
+    const ModelSegmentMemory *head = &tmpl->head.memory;
+    gboolean is_gpipe = layout->schedule == MODEL_SCHEDULE_GPIPE;
+    /* The last stage turns round at once: one micro-batch, unless all go forward first. */
+    guint64 others = is_gpipe ? (in_flight - 1) * head->logits_kept_bytes : 0;
+    bytes[COST_MEMORY_LOGITS] = head->logits_peak_bytes + others;
+    guint64 beside = work > head->logits_peak_bytes ? work - head->logits_peak_bytes : 0;
+    work = MAX (beside, work_of (&tmpl->head));
+  }
+  guint64 freed = bytes[COST_MEMORY_ACTIVATIONS] + bytes[COST_MEMORY_LOGITS]
+                  + bytes[COST_MEMORY_GATHERS] + work;
+  if (step_copy > freed)
+    work += step_copy - freed;
+  bytes[COST_MEMORY_WORKSPACE] = work;
+}
+
+static void
+fill_views (CostStageMemory *out, const CostTemplate *tmpl, const CostShards *shards)
+{
+  const CostNumbers *numbers = tmpl->context.numbers;
+  double context_gib = tmpl->context.profile->context_gib;
+  guint64 *bytes = out->bytes;
+  guint64 allocated = 0;
+  for (guint kind = COST_MEMORY_WEIGHTS; kind <= COST_MEMORY_GATHERS; kind++)
+    allocated += bytes[kind];
+  allocated += bytes[COST_MEMORY_WORKSPACE];
+  bytes[COST_MEMORY_COMM_BUFFERS]
+      = (guint64)(shards->communicators * numbers->memory.communicator_bytes);
+  bytes[COST_MEMORY_CONTEXT] = (guint64)(context_gib > 0 ? context_gib * 1073741824.0
+                                                         : numbers->memory.context_bytes_default);
+  guint64 around = bytes[COST_MEMORY_COMM_BUFFERS] + bytes[COST_MEMORY_CONTEXT];
+  double slack = MAX (numbers->profile.reserved_ratio - 1, 0);
+  bytes[COST_MEMORY_FRAGMENTATION] = (guint64)(slack * (double)allocated);
+  out->allocated_bytes = allocated;
+  out->reserved_bytes = allocated + bytes[COST_MEMORY_FRAGMENTATION];
+  out->peak_bytes = out->reserved_bytes + around;
+  out->need_bytes = (guint64)(numbers->profile.need_ratio * (double)allocated) + around;
+}
+
+void
+cost_stage_memory (CostStageMemory *out, const CostTemplate *tmpl, const ModelLayout *layout,
+                   guint64 microbatches, const CostShards *shards, const CostStageMap *map,
+                   const CostStageClass *class, const CostWeights *weights)
+{
+  const ModelProfile *profile = tmpl->context.profile;
+  guint32 uniform = uniform_layers (layout);
+  guint64 *bytes = out->bytes;
+  out->in_flight_count = model_schedule_in_flight (map->schedule, map->pp, map->vpp, microbatches,
+                                                   class->first_rank);
+  fill_states (bytes, profile, layout->zero, weights, shards);
+  bytes[COST_MEMORY_ACTIVATIONS]
+      = activation_bytes (tmpl, uniform, map, class, out->in_flight_count);
+  bytes[COST_MEMORY_LOGITS] = 0;
+  bytes[COST_MEMORY_GATHERS] = gather_bytes (tmpl, layout, shards, class, weights);
+  guint64 step_copy
+      = state_bytes (weights, shards, layout->zero == 0 ? profile->step_copy_bytes : 0,
+                     layout->zero == 0 ? 0 : profile->step_copy_bytes);
+  fill_transients (bytes, tmpl, layout, out->in_flight_count, class,
+                   layer_work_bytes (tmpl, uniform, class), step_copy);
+  bytes[COST_MEMORY_WORKSPACE] += fixed_work_bytes (tmpl, class);
+  fill_views (out, tmpl, shards);
+}

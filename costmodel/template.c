@@ -1,0 +1,71 @@
+/* costmodel/template.c - lowers and prices each part of the model once. */
+#include "costmodel/template.h"
+#include "costmodel/error.h"
+#include <string.h>
+
+static gboolean
+price_part (CostBlock *block, const CostTemplate *tmpl, const ModelArch *arch, const ModelJob *job,
+            const ModelLayout *layout, ModelPart part, guint run, ModelRecomputeKind recompute,
+            GError **error)
+{
+  g_autoptr (ModelSegment) segment
+      = model_segment_new (arch, job, layout, tmpl->context.profile, part, run, recompute, error);
+  if (segment == NULL)
+    return FALSE;
+  cost_block_init (block, &tmpl->context, layout, segment);
+  return TRUE;
+}
+
+static gboolean
+price_blocks (CostTemplate *out, const ModelArch *arch, const CostBlockKinds *kinds,
+              const ModelJob *job, const ModelLayout *layout, GError **error)
+{
+  ModelRecomputeKind recompute = layout->recompute.kind;
+  for (guint kind = 0; kind < kinds->n_kinds; kind++) {
+    guint run = kinds->representative[kind];
+    out->is_moe |= arch->runs[run].kind == MODEL_BLOCK_MOE;
+    if (!price_part (&out->blocks[kind], out, arch, job, layout, MODEL_PART_BLOCK, run, recompute,
+                     error))
+      return FALSE;
+    out->plain_blocks[kind] = out->blocks[kind];
+    if (recompute == MODEL_RECOMPUTE_FULL
+        && !price_part (&out->plain_blocks[kind], out, arch, job, layout, MODEL_PART_BLOCK, run,
+                        MODEL_RECOMPUTE_NONE, error))
+      return FALSE;
+  }
+  return TRUE;
+}
+
+gboolean
+cost_template_init (CostTemplate *out, const ModelArch *arch, const CostBlockKinds *kinds,
+                    const ModelJob *job, const ModelLayout *layout, const ModelProfile *profile,
+                    const TopoMachine *machine, const CostNumbers *numbers, guint32 gpus,
+                    GError **error)
+{
+  ModelRankMap map;
+  model_rankmap_init (&map, layout);
+  g_return_val_if_fail (map.world == gpus, FALSE);
+  memset (out, 0, sizeof *out);
+  cost_context_init (&out->context, machine, profile, numbers, &map);
+  if (!(out->context.peak_flop_per_s[layout->dtype] > 0)) {
+    g_set_error (error, COST_ERROR, COST_ERROR_NO_DATA, "GPU '%s' has no peak for dtype=%s",
+                 machine->gpu->slug, model_dtype_name (layout->dtype));
+    return FALSE;
+  }
+  out->n_kinds = kinds->n_kinds;
+  out->element_bytes = model_dtype_bits (model_dtype_storage (layout->dtype)) / 8.0;
+  guint64 rows = model_shard_ceil (layout->mbs * job->seq, layout->cp);
+  if (layout->sp && layout->tp > 1)
+    rows = model_shard_ceil (rows, layout->tp);
+  out->boundary_bytes = rows * arch->hidden * (guint64)out->element_bytes;
+  if (arch->tied) {
+    guint64 vocab
+        = model_params_padded_vocab (arch->vocab, layout->tp, MAX (profile->vocab_multiple, 1));
+    out->tied_weight_count = vocab / layout->tp * arch->hidden;
+  }
+  return price_blocks (out, arch, kinds, job, layout, error)
+         && price_part (&out->embedding, out, arch, job, layout, MODEL_PART_EMBEDDING, 0,
+                        MODEL_RECOMPUTE_NONE, error)
+         && price_part (&out->head, out, arch, job, layout, MODEL_PART_HEAD, 0,
+                        MODEL_RECOMPUTE_NONE, error);
+}
