@@ -2,27 +2,22 @@
  *
  * cost_evaluate_bound is tier 1 (closed form, peak memory, risk): it allocates nothing and is what
  * the search runs on every candidate. cost_evaluate is tier 2 and fills a whole Prediction.
+ *
+ *   step  = (pipe + tail + fixed) · (1 + straggler · log2 (gpus / 8))
+ *   pipe  = work + bubble_ratio · (makespan − busiest) + (makespan with messages − makespan)
+ *   work  = mean + imbalance_ratio · (busiest − mean)        of the ranks' work
+ *   tail  = exposed data-parallel traffic + gradients of replicated weights + optimizer, of the
+ *           rank where they take longest
+ *
+ * Formulas, sources and where they are known to be wrong: docs/model.md.
  */
 #pragma once
 #include "costmodel/memory.h"
 #include "costmodel/pipeline.h"
+#include "costmodel/stagemap.h"
+#include "costmodel/template.h"
 #include <glib.h>
 G_BEGIN_DECLS
-
-/* Prices of every segment under one template key. Plain value. */
-typedef struct {
-  CostContext context;      /* groups of the template: tp cp ep etp */
-  guint n_kinds;            /* block kinds */
-  CostBlock blocks[COST_MAX_RUN_KINDS];            /* under the layout's recompute */
-  CostBlock plain_blocks[COST_MAX_RUN_KINDS];      /* without recompute: full:block:N's other layers */
-  CostBlock embedding, head;
-  guint64 boundary_bytes;   /* one message between stages */
-} CostTemplate;
-
-gboolean cost_template_init (CostTemplate *out, const ModelArch *arch, const CostBlockKinds *kinds,
-                             const ModelJob *job, const ModelLayout *layout,
-                             const ModelProfile *profile, const TopoMachine *machine,
-                             const CostNumbers *numbers, guint32 gpus, GError **error);
 
 /* What cost_evaluate needs beside the layout; everything borrowed. */
 typedef struct {
@@ -32,40 +27,60 @@ typedef struct {
   const TopoMachine *machine;
   const CostNumbers *numbers;
   guint32 gpus;
-  double model_flop;        /* model_step_flop (arch, job) */
+  double model_flop;          /* model_step_flop (arch, job) */
+  gboolean is_layout_assumed; /* recompute or kernel is a guess: the risk's sigma grows */
 } CostProblem;
 
-/* Groups and messages of one (degrees, pp, dp, hsdp): memoised by the search. Plain value. */
+/*
+ * Groups and messages of one (template, pp, dp, hsdp): memoised by the search. Plain value.
+ * Whatever the layout's ZeRO stage, the shard groups are those of ZeRO 1 and up.
+ */
 typedef struct {
   CostGroup dp, edp, shard, replicate, embedding, tp;
   TopoGroupShape dp_shape, edp_shape, pair_shape;
-  double p2p_s;             /* one boundary message */
-  guint32 communicators;
+  CostShards shards;
+  double p2p_s;           /* one boundary message, alone */
+  double straggler_ratio; /* of the step, at the problem's gpus */
+  double sigma;           /* of need */
+  /* FSDP without pipeline: what gathering and reducing adds to a pass, by part */
+  double fsdp_forward_s[COST_MAX_RUN_KINDS], fsdp_backward_s[COST_MAX_RUN_KINDS];
+  double fsdp_plain_forward_s[COST_MAX_RUN_KINDS], fsdp_plain_backward_s[COST_MAX_RUN_KINDS];
+  double fsdp_embedding_forward_s, fsdp_embedding_backward_s;
+  double fsdp_head_forward_s, fsdp_head_backward_s;
 } CostPlacement;
 void cost_placement_init (CostPlacement *out, const CostProblem *problem, const ModelLayout *layout,
                           const CostTemplate *tmpl);
 
 typedef struct {
-  double lower_bound_s;     /* admissible: never above cost_evaluate's step_s */
-  double step_s;            /* closed form */
-  guint64 peak_bytes;       /* fullest stage, driver's view */
-  guint64 need_bytes;
-  double oom_risk;
+  double lower_bound_s; /* admissible: never above cost_evaluate's step_s */
+  double step_s;        /* estimate: the bound, which is exact for equal stages */
+  guint64 peak_bytes;   /* fullest stage, driver's view: equal to cost_evaluate's */
+  guint64 need_bytes;   /* of the stage with the highest need */
+  double oom_risk;      /* off by less than 1e-4 */
 } CostBound;
+/* @stages: of the layout's pp, vpp, schedule, stages and full:block:N. */
 void cost_evaluate_bound (const CostProblem *problem, const ModelLayout *layout,
                           const CostTemplate *tmpl, const CostStageMap *stages,
                           const CostPlacement *placement, CostBound *out);
 
 typedef enum {
-  COST_PART_COMPUTE, COST_PART_TP, COST_PART_CP, COST_PART_EP, COST_PART_PP_BUBBLE, COST_PART_P2P,
-  COST_PART_DP, COST_PART_OPTIMIZER, COST_PART_OTHER, COST_PART_N_KINDS
+  COST_PART_COMPUTE,
+  COST_PART_TP,
+  COST_PART_CP,
+  COST_PART_EP,
+  COST_PART_PP_BUBBLE,
+  COST_PART_P2P,
+  COST_PART_DP,
+  COST_PART_OPTIMIZER,
+  COST_PART_OTHER,
+  COST_PART_N_KINDS
 } CostPart;
 const char *cost_part_name (CostPart part); /* "compute", … the JSON keys */
 
 typedef struct {
-  guint32 stage;            /* pipeline rank */
+  guint32 stage; /* pipeline rank */
   guint32 layers;
-  double compute_s;         /* all micro-batches, forward and backward, exposed communication apart */
+  double compute_s; /* all micro-batches, forward and backward, exposed communication apart */
   double oom_risk;
   CostStageMemory memory;
 } CostStagePrediction;
@@ -73,21 +88,21 @@ typedef struct {
 typedef struct {
   ModelGroupKind kind;
   guint32 size;
-  char *bottleneck;         /* (owned) */
+  char *bottleneck; /* (owned) */
 } CostGroupPrediction;
 
 typedef struct {
-  gboolean fits;            /* need of every stage <= usable bytes */
+  gboolean fits; /* need of every stage <= usable bytes */
   double step_s, step_s_p10, step_s_p90;
-  double breakdown_s[COST_PART_N_KINDS]; /* sums to step_s */
+  double breakdown_s[COST_PART_N_KINDS]; /* none negative; sums to step_s */
   double tokens_per_s_per_gpu, tflops_per_gpu, mfu;
-  double oom_risk;          /* of the worst stage */
+  double oom_risk; /* of the worst stage */
   guint64 usable_bytes;
-  guint32 fullest_stage;    /* index into stages: peak, allocated, reserved, memory_bytes are its */
+  guint32 fullest_stage; /* index into stages: peak, allocated, reserved, memory_bytes are its */
   guint32 n_stages;
-  CostStagePrediction *stages;   /* (owned) one per pipeline rank */
+  CostStagePrediction *stages; /* (owned) one per pipeline rank */
   guint n_groups;
-  CostGroupPrediction *groups;   /* (owned) groups of more than one rank */
+  CostGroupPrediction *groups; /* (owned) groups of more than one rank */
 } CostPrediction;
 void cost_prediction_clear (CostPrediction *prediction);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (CostPrediction, cost_prediction_clear)

@@ -1,0 +1,127 @@
+/* costmodel/placement.c - groups of a layout on the machine, and what FSDP's traffic costs there. */
+#include "costmodel/evaluate-private.h"
+#include <math.h>
+#include <string.h>
+
+static void
+group_init (CostGroup *group, TopoGroupShape *shape, const CostProblem *problem,
+            const ModelRankMap *map, ModelGroupKind kind)
+{
+  TopoGroupShape local;
+  if (shape == NULL)
+    shape = &local;
+  topo_group_shape (problem->machine, map->world, map->groups[kind].stride, map->groups[kind].size,
+                    shape);
+  cost_group_init (group, problem->numbers, shape);
+}
+
+/* The first and the last stage. */
+static void
+embedding_init (CostGroup *group, const CostProblem *problem, const ModelRankMap *map)
+{
+  TopoGroupShape shape;
+  guint32 stage = map->world / map->pp;
+  if (map->pp > 1)
+    topo_pair_shape (problem->machine, map->world, map->world - stage, &shape);
+  else
+    topo_group_shape (problem->machine, map->world, 1, 1, &shape);
+  cost_group_init (group, problem->numbers, &shape);
+}
+
+/* What traffic adds to a pass: all of it, or what exceeds the compute it runs under plus the
+ * share of the smaller of the two that does not overlap (time-model §3.6). */
+static double
+added_s (double compute_s, double traffic_s, double overlap_ratio)
+{
+  double longer = MAX (compute_s, traffic_s), shorter = MIN (compute_s, traffic_s);
+  return longer + (1 - overlap_ratio) * shorter - compute_s;
+}
+
+typedef struct {
+  const CostProblem *problem;
+  const CostPlacement *placement;
+  double element_bytes;
+  double overlap_ratio;
+} Fsdp;
+
+/* Forward gathers a unit; backward gathers it again where it was freed, and reduces. */
+static void
+unit_traffic (const Fsdp *fsdp, const CostBlock *block, double *out_forward_s,
+              double *out_backward_s)
+{
+  const ModelProfile *profile = fsdp->problem->profile;
+  const CostGroup *groups[] = { &fsdp->placement->shard, &fsdp->placement->edp };
+  double counts[] = { (double)block->weight_count, (double)block->expert_weight_count };
+  double gather_s = 0, reduce_s = 0;
+  for (guint i = 0; i < 2; i++) {
+    if (!(counts[i] > 0))
+      continue;
+    gather_s += cost_collective_s (groups[i], MODEL_COLLECTIVE_ALL_GATHER,
+                                   counts[i] * fsdp->element_bytes);
+    reduce_s += cost_collective_s (groups[i], MODEL_COLLECTIVE_REDUCE_SCATTER,
+                                   counts[i] * profile->reduce_bytes);
+  }
+  double again_s = profile->reshard_after_forward ? gather_s : 0;
+  double backward_s
+      = block->pass_s[COST_PASS_BACKWARD_INPUT] + block->pass_s[COST_PASS_BACKWARD_WEIGHT];
+  *out_forward_s = added_s (block->pass_s[COST_PASS_FORWARD], gather_s, fsdp->overlap_ratio);
+  *out_backward_s = added_s (backward_s, again_s + reduce_s, fsdp->overlap_ratio);
+}
+
+static void
+fill_fsdp (CostPlacement *out, const CostProblem *problem, const ModelLayout *layout,
+           const CostTemplate *tmpl)
+{
+  Fsdp fsdp = { problem, out, tmpl->element_bytes,
+                layout->overlap_dp ? problem->numbers->profile.overlap_dp_ratio : 0 };
+  for (guint kind = 0; kind < tmpl->n_kinds; kind++) {
+    unit_traffic (&fsdp, &tmpl->blocks[kind], &out->fsdp_forward_s[kind],
+                  &out->fsdp_backward_s[kind]);
+    unit_traffic (&fsdp, &tmpl->plain_blocks[kind], &out->fsdp_plain_forward_s[kind],
+                  &out->fsdp_plain_backward_s[kind]);
+  }
+  unit_traffic (&fsdp, &tmpl->embedding, &out->fsdp_embedding_forward_s,
+                &out->fsdp_embedding_backward_s);
+  unit_traffic (&fsdp, &tmpl->head, &out->fsdp_head_forward_s, &out->fsdp_head_backward_s);
+}
+
+/* Expert shards cover the same ranks as the dense ones, seen from their own group. */
+static void
+fill_shards (CostShards *out, const ModelRankMap *map, const ModelLayout *layout)
+{
+  guint32 expert = map->edp;
+  if (layout->hsdp > 0)
+    expert = CLAMP (layout->hsdp * map->tp / (map->ep * map->etp), 1, map->edp);
+  out->shard_ranks = map->groups[MODEL_GROUP_HSDP_SHARD].size;
+  out->expert_shard_ranks = expert;
+  out->communicators = map->communicators_per_rank;
+}
+
+void
+cost_placement_init (CostPlacement *out, const CostProblem *problem, const ModelLayout *layout,
+                     const CostTemplate *tmpl)
+{
+  const CostNumbers *numbers = problem->numbers;
+  ModelLayout sharded = *layout; /* shallow: only its degrees are read */
+  sharded.zero = MAX (layout->zero, 1);
+  ModelRankMap map;
+  model_rankmap_init (&map, &sharded);
+  memset (out, 0, sizeof *out);
+  group_init (&out->dp, &out->dp_shape, problem, &map, MODEL_GROUP_DPCP);
+  group_init (&out->edp, &out->edp_shape, problem, &map, MODEL_GROUP_EDP);
+  group_init (&out->shard, NULL, problem, &map, MODEL_GROUP_HSDP_SHARD);
+  group_init (&out->replicate, NULL, problem, &map, MODEL_GROUP_HSDP_REPLICATE);
+  group_init (&out->tp, NULL, problem, &map, MODEL_GROUP_TP);
+  embedding_init (&out->embedding, problem, &map);
+  fill_shards (&out->shards, &map, layout);
+  if (map.pp > 1) {
+    topo_pair_shape (problem->machine, map.world, map.world / map.pp, &out->pair_shape);
+    out->p2p_s = cost_p2p_s (numbers, &out->pair_shape, (double)tmpl->boundary_bytes);
+  }
+  if (problem->gpus > 8)
+    out->straggler_ratio = numbers->fabric.straggler_ratio * log2 (problem->gpus / 8.0);
+  out->sigma = tmpl->is_moe ? numbers->memory.sigma_moe : numbers->memory.sigma_dense;
+  if (problem->is_layout_assumed)
+    out->sigma += numbers->memory.sigma_assumed;
+  fill_fsdp (out, problem, layout, tmpl);
+}

@@ -1,0 +1,59 @@
+/* costmodel/stagetime.c - time of one micro-batch on one stage, and of its messages. */
+#include "costmodel/evaluate-private.h"
+
+static void
+add_block (CostStageTime *sum, const CostBlock *block, double count, double fsdp_forward_s,
+           double fsdp_backward_s)
+{
+  sum->forward_s += count * (block->pass_s[COST_PASS_FORWARD] + fsdp_forward_s);
+  sum->backward_input_s += count * (block->pass_s[COST_PASS_BACKWARD_INPUT] + fsdp_backward_s);
+  sum->backward_weight_s += count * block->pass_s[COST_PASS_BACKWARD_WEIGHT];
+  sum->fsdp_s += count * (fsdp_forward_s + fsdp_backward_s);
+}
+
+void
+cost_stage_time (CostStageTime *out, const CostTemplate *tmpl, const CostPlacement *placement,
+                 const ModelLayout *layout, const CostStageContent *content)
+{
+  double fsdp = cost_is_fsdp (layout) ? 1 : 0;
+  CostStageTime sum = { 0 };
+  for (guint kind = 0; kind < tmpl->n_kinds; kind++) {
+    guint32 recomputed = content->recomputed[kind], plain = content->blocks[kind] - recomputed;
+    if (recomputed > 0)
+      add_block (&sum, &tmpl->blocks[kind], recomputed, fsdp * placement->fsdp_forward_s[kind],
+                 fsdp * placement->fsdp_backward_s[kind]);
+    if (plain > 0)
+      add_block (&sum, &tmpl->plain_blocks[kind], plain,
+                 fsdp * placement->fsdp_plain_forward_s[kind],
+                 fsdp * placement->fsdp_plain_backward_s[kind]);
+  }
+  if (content->has_embedding)
+    add_block (&sum, &tmpl->embedding, 1, fsdp * placement->fsdp_embedding_forward_s,
+               fsdp * placement->fsdp_embedding_backward_s);
+  if (content->has_head)
+    add_block (&sum, &tmpl->head, 1, fsdp * placement->fsdp_head_forward_s,
+               fsdp * placement->fsdp_head_backward_s);
+  sum.backward_s = sum.backward_input_s + sum.backward_weight_s;
+  *out = sum;
+}
+
+/*
+ * The fitted host time is per micro-batch and chunk, forward and backward together: half of it
+ * for each. Messages that overlap, and all of 1F1B (whose ranks wait in turn anyway), delay the
+ * receiver; interleaved without overlap every chunk begins with a blocking receive.
+ */
+void
+cost_messages_init (CostMessages *out, const CostProblem *problem, const ModelLayout *layout,
+                    const CostPlacement *placement)
+{
+  const CostStepNumbers *step = &problem->numbers->step;
+  *out = (CostMessages){ 0 };
+  if (layout->pp == 1)
+    return;
+  double message_s = placement->p2p_s * step->p2p_ratio;
+  out->host_s = step->p2p_host_s / 2;
+  if (layout->vpp > 1 && !layout->overlap_p2p)
+    out->receive_s = message_s;
+  else
+    out->delay_s = message_s * (layout->vpp > 1 ? step->p2p_interleaved_ratio : 1);
+}
