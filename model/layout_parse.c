@@ -1,5 +1,6 @@
 /* model/layout_parse.c - reads "tp=8,pp=8,vpp=3". */
 #include "base/suggest.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "model/layout-private.h"
 #include <string.h>
@@ -20,8 +21,9 @@ typedef gboolean (*ParseFunc) (ParseState *state, const char *key, const char *v
 static gboolean
 refuse (const char *key, const char *value, GError **error, const char *expected)
 {
+  g_autofree char *found = base_text_excerpt (value, -1);
   g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE, "layout: %s: found '%s', expected %s", key,
-               value, expected);
+               found, expected);
   return FALSE;
 }
 
@@ -269,17 +271,28 @@ static gboolean
 refuse_key (const char *key, GError **error)
 {
   const char *names[G_N_ELEMENTS (keys) + 1] = { NULL };
+  g_autofree char *found = base_text_excerpt (key, -1);
   for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
     names[i] = keys[i].key;
   const char *near = base_suggest (key, names);
-  if (near != NULL) {
-    g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE,
-                 "layout: unknown key '%s': did you mean '%s'", key, near);
-    return FALSE;
-  }
   g_autofree char *list = g_strjoinv (" ", (char **)names);
+  if (near != NULL)
+    g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE,
+                 "layout: unknown key '%s': did you mean '%s'", found, near);
+  else
+    g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE,
+                 "layout: unknown key '%s': expected one of %s", found, list);
+  return FALSE;
+}
+
+static gboolean
+refuse_pair (const char *pair, GError **error)
+{
+  g_autofree char *found = base_text_excerpt (pair, -1);
   g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE,
-               "layout: unknown key '%s': expected one of %s", key, list);
+               "layout: found '%s', expected key=value pairs with commas between them, as in "
+               "tp=8,pp=4",
+               found);
   return FALSE;
 }
 
@@ -288,13 +301,8 @@ static gboolean
 parse_pair (ParseState *state, char *pair, guint32 *seen, GError **error)
 {
   char *equals = strchr (pair, '=');
-  if (equals == NULL) {
-    g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE,
-                 "layout: found '%s', expected key=value pairs with commas between them, "
-                 "as in tp=8,pp=4",
-                 pair);
-    return FALSE;
-  }
+  if (equals == NULL)
+    return refuse_pair (pair, error);
   *equals = '\0';
   const char *key = g_strstrip (pair), *value = g_strstrip (equals + 1);
   for (guint i = 0; i < G_N_ELEMENTS (keys); i++) {
@@ -335,21 +343,34 @@ finish (ParseState *state, GError **error)
   return TRUE;
 }
 
+/* Text that can be printed on one line. */
+static gboolean
+check_text (const char *text, GError **error)
+{
+  gboolean ok = g_utf8_validate (text, -1, NULL);
+  for (const char *at = text; ok && *at != '\0'; at++)
+    ok = !g_ascii_iscntrl (*at);
+  if (ok && *text != '\0')
+    return TRUE;
+  g_autofree char *found = base_text_excerpt (text, -1);
+  g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE,
+               "layout: found %s'%s', expected at least one key=value, as in tp=1",
+               ok ? "empty text " : "control characters or invalid UTF-8 in ", found);
+  return FALSE;
+}
+
 gboolean
 model_layout_parse (ModelLayout *layout, const char *text, const ModelProfile *profile,
                     GError **error)
 {
   model_layout_init (layout, profile);
   layout->dp = 0;
+  if (!check_text (text, error))
+    return FALSE;
   g_auto (GStrv) pairs = g_strsplit (text, ",", -1);
   ParseState state = { .layout = layout };
   guint32 seen = 0;
   gboolean ok = TRUE;
-  if (pairs[0] == NULL) {
-    g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE,
-                 "layout: empty, expected at least one key=value, as in tp=1");
-    ok = FALSE;
-  }
   for (guint i = 0; ok && pairs[i] != NULL; i++)
     ok = parse_pair (&state, pairs[i], &seen, error);
   ok = ok && finish (&state, error);

@@ -1,4 +1,5 @@
 /* model/placement.c - placements as text: "[S(0);R]", "S(0),R", "_S(0, 2)", "P(sum)". */
+#include "base/text.h"
 #include "base/units.h"
 #include "model/shard.h"
 #include <string.h>
@@ -21,10 +22,11 @@ parse_int (const char *text, gint64 *out)
 static gboolean
 refuse (const char *text, GError **error)
 {
+  g_autofree char *found = base_text_excerpt (text, -1);
   g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE,
                "placement: found '%s', expected S(dim), R, P, P(sum|avg|product|max|min) or "
                "_S(dim, split_factor)",
-               text);
+               found);
   return FALSE;
 }
 
@@ -33,10 +35,11 @@ set_dim (const char *text, gint64 dim, guint n_dims, ModelPlacement *out, GError
 {
   gint64 normalised = dim < 0 ? dim + n_dims : dim;
   if (normalised < 0 || normalised >= n_dims) {
+    g_autofree char *found = base_text_excerpt (text, -1);
     g_set_error (error, MODEL_ERROR, MODEL_ERROR_BAD_VALUE,
                  "placement '%s': tensor dimension %" G_GINT64_FORMAT
                  " of a tensor with %u dimensions",
-                 text, dim, n_dims);
+                 found, dim, n_dims);
     return FALSE;
   }
   out->dim = (gint8)normalised;
@@ -53,6 +56,7 @@ parse_strided (const char *text, const char *inside, guint n_dims, ModelPlacemen
   if (g_strv_length (parts) != 2 || !parse_int (parts[0], &dim) || !parse_int (parts[1], &factor))
     return refuse (text, error);
   if (factor < 1) {
+    g_autofree char *found = base_text_excerpt (text, -1);
     g_set_error (error, MODEL_ERROR, MODEL_ERROR_BAD_VALUE,
                  "placement '%s': found split factor %" G_GINT64_FORMAT ", expected at least 1",
                  text, factor);
@@ -138,8 +142,9 @@ model_placements_parse (const char *text, guint n_dims, ModelPlacement *out, gui
     gsize item = item_length (at);
     g_autofree char *one = g_strstrip (g_strndup (at, item));
     if (n == max) {
+      g_autofree char *found = base_text_excerpt (text, -1);
       g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE,
-                   "placements '%s': found more than %u, expected one per mesh dimension", text,
+                   "placements '%s': found more than %u, expected one per mesh dimension", found,
                    max);
       return FALSE;
     }

@@ -98,7 +98,9 @@ typedef struct {
 } RefusalCase;
 
 static const RefusalCase refusal_cases[] = {
-  { "refuses/empty", "", "empty" },
+  { "refuses/empty", "", "found empty text ''" },
+  { "refuses/newline", "tp=8\npp=2", "control characters" },
+  { "refuses/invalid_utf8", "tp=\xff", "invalid UTF-8" },
   { "refuses/blank", " ", "found ' '" },
   { "refuses/empty_pair", "tp=8,,pp=2", "found ''" },
   { "refuses/trailing_comma", "tp=8,", "found ''" },
