@@ -38,6 +38,7 @@ sim_balance_stages (const double *layer_s, guint32 n_layers, double embedding_s,
     return FALSE;
   for (guint32 i = 0; i < n_layers; i++)
     high_s += layer_s[i];
+  high_s *= 1 + 1e-12; /* sums taken in another order still fit */
   /* 40 halvings: the threshold is exact to 1e-12 of the whole, far below a layer */
   for (guint i = 0; i < 40; i++) {
     double middle_s = 0.5 * (low_s + high_s);

@@ -1,0 +1,127 @@
+/* tests/test_sim_balance.c - stage balancing against hand-worked cuts and brute force. */
+#include "tests/testutil.h"
+
+#include "base/philox.h"
+#include "sim/balance.h"
+
+typedef struct {
+  const char *name;
+  guint32 n_layers, n_stages;
+  double layer_s, embedding_s, head_s;
+  guint32 want[8];
+} BalanceCase;
+
+static const BalanceCase cases[] = {
+  /* nothing but layers: equal */
+  { "balance/equal", 8, 4, 1, 0, 0, { 2, 2, 2, 2 } },
+  /* head = 2 layers: 8 + 2 over 2 stages is 5 and 5: the last holds 3 */
+  { "balance/head", 8, 2, 1, 0, 2, { 5, 3 } },
+  /* embedding = 1, head = 1 on 3 stages of 10 + 2: 4 each, so 3 4 3 */
+  { "balance/both_ends", 10, 3, 1, 1, 1, { 3, 4, 3 } },
+  /* a head as heavy as everything still leaves its stage one layer */
+  { "balance/never_empty", 4, 4, 1, 0, 100, { 1, 1, 1, 1 } },
+  /* 7 layers on 3 stages: at best 3; filled from the back, so the first holds the rest */
+  { "balance/rest_first", 7, 3, 1, 0, 0, { 1, 3, 3 } },
+};
+
+static void
+test_balance (void **state)
+{
+  const BalanceCase *c = *state;
+  double layer_s[16];
+  guint32 got[8];
+
+  for (guint32 i = 0; i < c->n_layers; i++)
+    layer_s[i] = c->layer_s;
+  assert_true (sim_balance_stages (layer_s, c->n_layers, c->embedding_s, c->head_s, c->n_stages, got));
+  for (guint32 i = 0; i < c->n_stages; i++)
+    assert_int_equal (got[i], c->want[i]);
+}
+
+static void
+test_refuses_empty_stages (void **state)
+{
+  const double layer_s[2] = { 1, 1 };
+  guint32 got[3] = { 7, 7, 7 };
+
+  (void) state;
+  assert_false (sim_balance_stages (layer_s, 2, 0, 0, 3, got));
+  assert_false (sim_balance_stages (layer_s, 2, 0, 0, 0, got));
+  assert_int_equal (got[0], 7);
+}
+
+/* Slowest stage of the best cut, by trying them all. */
+static double
+best_cut_s (const double *layer_s, guint32 n, double first_s, double head_s, guint32 stages)
+{
+  double sum_s = first_s;
+  double best_s = INFINITY;
+
+  if (stages == 1) {
+    for (guint32 i = 0; i < n; i++)
+      sum_s += layer_s[i];
+    return sum_s + head_s;
+  }
+  for (guint32 take = 1; take + stages - 1 <= n; take++) {
+    sum_s += layer_s[take - 1];
+    best_s = fmin (best_s, fmax (sum_s, best_cut_s (layer_s + take, n - take, 0, head_s, stages - 1)));
+  }
+  return best_s;
+}
+
+static double
+slowest_s (const double *layer_s, const guint32 *cut, guint32 stages, double embedding_s, double head_s)
+{
+  double worst_s = 0;
+  guint32 layer = 0;
+
+  for (guint32 s = 0; s < stages; s++) {
+    double time_s = (s == 0 ? embedding_s : 0) + (s == stages - 1 ? head_s : 0);
+
+    for (guint32 i = 0; i < cut[s]; i++)
+      time_s += layer_s[layer++];
+    worst_s = fmax (worst_s, time_s);
+  }
+  return worst_s;
+}
+
+static void
+test_equals_brute_force (void **state)
+{
+  (void) state;
+  for (guint64 seed = 0; seed < 300; seed++) {
+    guint32 n = 1 + (guint32) base_philox_below (seed, 0, 0, 11);
+    guint32 stages = 1 + (guint32) base_philox_below (seed, 0, 1, n);
+    double embedding_s = base_philox_uniform (seed, 0, 2);
+    double head_s = 3 * base_philox_uniform (seed, 0, 3);
+    double layer_s[16];
+    guint32 cut[16];
+    guint32 total = 0;
+
+    for (guint32 i = 0; i < n; i++)
+      layer_s[i] = 0.1 + base_philox_uniform (seed, 1, i);
+    assert_true (sim_balance_stages (layer_s, n, embedding_s, head_s, stages, cut));
+    for (guint32 s = 0; s < stages; s++) {
+      assert_true (cut[s] >= 1);
+      total += cut[s];
+    }
+    assert_int_equal (total, n);
+    assert_near (slowest_s (layer_s, cut, stages, embedding_s, head_s),
+                 best_cut_s (layer_s, n, embedding_s, head_s, stages), 1e-9);
+  }
+}
+
+int
+main (void)
+{
+  struct CMUnitTest tests[G_N_ELEMENTS (cases) + 2];
+  gsize n = 0;
+
+  for (; n < G_N_ELEMENTS (cases); n++)
+    tests[n] = (struct CMUnitTest){ .name = cases[n].name,
+                                    .test_func = test_balance,
+                                    .initial_state = (void *) &cases[n] };
+  tests[n++] = (struct CMUnitTest) cmocka_unit_test (test_refuses_empty_stages);
+  tests[n++] = (struct CMUnitTest) cmocka_unit_test (test_equals_brute_force);
+  return _cmocka_run_group_tests ("sim_balance", tests, n, NULL, NULL);
+}
