@@ -72,13 +72,25 @@ apply (DbDatabase *db, gint64 from, GError **error)
          && db_sql_exec (db, stamp, "marking the schema version", error);
 }
 
+/* The same from outside a transaction: all three from one state of the file, which another process
+ * may be creating. */
+static gboolean
+read_identity_at_once (DbDatabase *db, gint64 *out_version, gboolean *out_ours, gboolean *out_empty,
+                       GError **error)
+{
+  if (!db_sql_exec (db, "BEGIN", "opening", error))
+    return FALSE;
+  gboolean ok = read_identity (db, out_version, out_ours, out_empty, error);
+  return db_sql_end (db, ok, "opening", error);
+}
+
 gboolean
 db_schema_migrate (DbDatabase *db, GError **error)
 {
   gint64 version = 0;
   gboolean ours = FALSE;
   gboolean empty = FALSE;
-  if (!read_identity (db, &version, &ours, &empty, error))
+  if (!read_identity_at_once (db, &version, &ours, &empty, error))
     return FALSE;
   if (!ours && !empty)
     return refuse_foreign (db, error);
@@ -99,7 +111,7 @@ db_schema_check_version (DbDatabase *db, GError **error)
   gint64 version = 0;
   gboolean ours = FALSE;
   gboolean empty = FALSE;
-  if (!read_identity (db, &version, &ours, &empty, error))
+  if (!read_identity_at_once (db, &version, &ours, &empty, error))
     return FALSE;
   if (empty) {
     g_set_error (error, DB_ERROR, DB_ERROR_UNUSABLE,

@@ -1,4 +1,5 @@
 /* Files that cannot be used: each refused with one clear line, and left as it was. */
+#include "base/philox.h"
 #include "tests/db_fixture.h"
 #include <sys/stat.h>
 #include <unistd.h>
@@ -242,15 +243,48 @@ test_view_is_gone (void **state)
   assert_int_equal (error->code, DB_ERROR_CORRUPT);
 }
 
+/* Bytes changed at random: an answer or an error, never a crash, and the file stays as it is. */
+static void
+test_random_damage (void **state)
+{
+  enum { N_FILES = 300, N_BYTES = 40 };
+  g_autofree char *path = g_build_filename (*state, "x.db", NULL);
+  g_autofree char *bytes = NULL;
+  gsize length = 0;
+  guint n_refused = 0;
+  fixture_database (path, 20);
+  assert_true (g_file_get_contents (path, &bytes, &length, NULL));
+  for (guint i = 0; i < N_FILES; i++) {
+    g_autofree char *damaged = g_memdup2 (bytes, length);
+    g_autoptr (GError) error = NULL;
+    g_autoptr (DbPlan) plan = NULL;
+    for (guint j = 0; j < N_BYTES; j++)
+      damaged[base_philox_below (1, i, 2 * j, length)]
+          = (char)base_philox_below (1, i, 2 * j + 1, 256);
+    assert_true (g_file_set_contents (path, damaged, (gssize)length, NULL));
+    g_autofree char *before = fixture_fingerprint (*state);
+    DbDatabase *db = db_database_open (path, DB_OPEN_READ_ONLY, NULL, &error);
+    if (db != NULL)
+      plan = db_load_plan (db, i % 20 + 1, &error);
+    if (plan == NULL) {
+      assert_non_null (error);
+      assert_int_equal (error->domain, DB_ERROR);
+      n_refused++;
+    }
+    db_database_free (db);
+    g_autofree char *after = fixture_fingerprint (*state);
+    assert_string_equal (before, after);
+  }
+  assert_true (n_refused > 0 && n_refused < N_FILES);
+}
+
 int
 main (void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown (name, setup, teardown)
   const struct CMUnitTest fixed[] = {
-    TEST (test_empty_name),
-    TEST (test_endless_name),
-    TEST (test_damage_found_later),
-    TEST (test_view_is_gone),
+    TEST (test_empty_name),   TEST (test_endless_name),  TEST (test_damage_found_later),
+    TEST (test_view_is_gone), TEST (test_random_damage),
   };
   struct CMUnitTest tests[G_N_ELEMENTS (fixed) + G_N_ELEMENTS (bad_files)];
   memcpy (tests, fixed, sizeof fixed);

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int
@@ -105,6 +106,46 @@ test_locked_by_a_writer (void **state)
   g_clear_error (&error);
   assert_true (db_store_begin_run (db, &run, &run_id, &error)); /* and goes on afterwards */
   assert_no_error (error);
+}
+
+/* Opens (the first one makes the file), stores @n_runs runs one by one; process exit code. */
+static int
+write_runs (const char *path, guint n_runs)
+{
+  g_autoptr (DbDatabase) db = db_database_open (path, DB_OPEN_READ_WRITE, NULL, NULL);
+  DbPlanRecord plan = fixture_plan (1);
+  DbRunRecord run = fixture_run ();
+  if (db == NULL || !db_store_machine (db, &fixture_machine, &plan.machine_id, NULL)
+      || !db_store_model (db, &fixture_model, &plan.model_id, NULL)
+      || !db_store_job (db, &fixture_job, &plan.job_id, NULL)
+      || !db_store_calibration (db, &fixture_calibration, &plan.calibration_id, NULL))
+    return 1;
+  for (guint i = 0; i < n_runs; i++)
+    if (!db_store_whole_run (db, &run, &plan, 1, NULL, 0, NULL, NULL, NULL))
+      return 2;
+  return 0;
+}
+
+static void
+test_many_processes_write (void **state)
+{
+  enum { N_PROCESSES = 6 };
+  g_autofree char *path = g_build_filename (*state, "x.db", NULL);
+  pid_t pids[N_PROCESSES];
+  for (guint i = 0; i < N_PROCESSES; i++) {
+    pids[i] = fork ();
+    assert_true (pids[i] >= 0);
+    if (pids[i] == 0)
+      _exit (write_runs (path, 10));
+  }
+  for (guint i = 0; i < N_PROCESSES; i++) {
+    int status = -1;
+    assert_int_equal (waitpid (pids[i], &status, 0), pids[i]);
+    assert_int_equal (status, 0);
+  }
+  assert_raw (path, "SELECT count(*) FROM run JOIN plan USING (run_id)", "60");
+  assert_raw (path, "SELECT count(*) FROM machine", "1");
+  assert_raw (path, "PRAGMA integrity_check", "ok");
 }
 
 /* ---- small and read-only file systems: ours alone, gone when the test ends ---- */
@@ -322,9 +363,10 @@ main (void)
 #define TEST(name) cmocka_unit_test_setup_teardown (name, setup, teardown)
   const struct CMUnitTest tests[] = {
     TEST (test_left_in_the_middle_of_a_write), TEST (test_locked_by_a_writer),
-    TEST (test_mode_of_a_file_in_use),         TEST (test_read_only_file_system),
-    TEST (test_no_room_for_a_new_file),        TEST (test_disk_fills_while_storing),
-    TEST (test_network_file_systems),          TEST (test_without_shared_memory),
+    TEST (test_mode_of_a_file_in_use),         TEST (test_many_processes_write),
+    TEST (test_read_only_file_system),         TEST (test_no_room_for_a_new_file),
+    TEST (test_disk_fills_while_storing),      TEST (test_network_file_systems),
+    TEST (test_without_shared_memory),
   };
   return cmocka_run_group_tests (tests, NULL, NULL);
 }
