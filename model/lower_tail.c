@@ -1,0 +1,137 @@
+/* model/lower_tail.c - what a stage does once per step: reduce gradients, update, gather parameters.
+ *
+ * zero 0      all-reduce of gradients, every rank updates all parameters
+ * zero 1      reduce-scatter, update of the shard, all-gather of parameters
+ * zero 2      gradients were reduced with every micro-batch (DeepSpeed stage 2); update, all-gather
+ * zero 3      parameters and gradients moved with every micro-batch; update of the shard only
+ * With pipelining zero 2 and 3 reduce and gather once per step, like zero 1 (torchtitan keeps
+ * parameters gathered and reduces after the last micro-batch). hsdp: shards lie within a group,
+ * whose copies are then all-reduced. Routed experts do all this over their own data-parallel group.
+ *
+ * Bytes: gradients at the profile's reduce_bytes, parameters at the storage dtype. Adam reads
+ * gradient, fp32 weights and moments of its shard and writes weights, moments and the 16-bit copy:
+ * 30 B per parameter for the usual 4 + 4 + 8 and 4 + 8 + 2.
+ */
+#include "model/lower-private.h"
+#include "model/program.h"
+
+typedef struct {
+  const ModelLayout *layout;
+  const ModelProfile *profile;
+  ModelRankMap map;
+  GArray *ops;
+} Tail;
+
+gboolean
+model_zero_moves_per_microbatch (const ModelLayout *layout, guint zero)
+{
+  return layout->zero >= zero && layout->pp == 1;
+}
+
+static void
+add_collective (Tail *tail, const char *name, ModelCollectiveKind kind, ModelGroupKind group,
+                ModelStream stream, double bytes)
+{
+  if (tail->map.groups[group].size < 2 || !(bytes >= 1))
+    return;
+  ModelOp op = { .kind = MODEL_OP_COLLECTIVE,
+                 .phase = MODEL_PHASE_TAIL,
+                 .stream = (guint8)stream,
+                 .dtype = MODEL_DTYPE_FP32,
+                 .group = (guint8)group,
+                 .collective = (guint8)kind,
+                 .name = name,
+                 .message_bytes = (guint64)(bytes + 0.5) };
+  g_array_append_val (tail->ops, op);
+}
+
+static double
+gradient_bytes (const ModelProfile *profile)
+{
+  return profile->main_grad_bytes > 0 ? profile->main_grad_bytes
+         : profile->grad_bytes > 0    ? profile->grad_bytes
+                                      : profile->reduce_bytes;
+}
+
+static void
+add_adam (Tail *tail, const char *name, guint64 weights)
+{
+  const ModelProfile *p = tail->profile;
+  if (weights == 0)
+    return;
+  double states = p->master_bytes + p->moment_bytes;
+  ModelOp op = { .kind = MODEL_OP_ADAM,
+                 .phase = MODEL_PHASE_TAIL,
+                 .stream = MODEL_STREAM_COMPUTE,
+                 .dtype = MODEL_DTYPE_FP32,
+                 .name = name,
+                 .read_bytes = (guint64)((gradient_bytes (p) + states) * (double)weights),
+                 .write_bytes = (guint64)((states + p->param_bytes) * (double)weights) };
+  g_array_append_val (tail->ops, op);
+}
+
+/* Group in which dense shards lie. */
+static ModelGroupKind
+shard_group (const ModelLayout *layout)
+{
+  return layout->hsdp > 0 ? MODEL_GROUP_HSDP_SHARD : MODEL_GROUP_DPCP;
+}
+
+static void
+reduce_gradients (Tail *tail, const char *name, guint64 weights, ModelGroupKind group,
+                  gboolean has_replicas)
+{
+  double bytes = (double)weights * tail->profile->reduce_bytes;
+  gboolean sharded = tail->layout->zero > 0;
+  if (!model_zero_moves_per_microbatch (tail->layout, 2))
+    add_collective (tail, name,
+                    sharded ? MODEL_COLLECTIVE_REDUCE_SCATTER : MODEL_COLLECTIVE_ALL_REDUCE, group,
+                    MODEL_STREAM_DP, bytes);
+  if (sharded && has_replicas)
+    add_collective (tail, "replica_gradients", MODEL_COLLECTIVE_ALL_REDUCE,
+                    MODEL_GROUP_HSDP_REPLICATE, MODEL_STREAM_DP,
+                    bytes / tail->map.groups[group].size);
+}
+
+/* Gradients that ranks computed from different tokens, or for one matrix on two stages. */
+static void
+reduce_shared (Tail *tail, const ModelArch *arch, guint64 replicated_weights,
+               gboolean shares_embedding)
+{
+  const ModelLayout *layout = tail->layout;
+  double bytes = gradient_bytes (tail->profile);
+  if (layout->sp || layout->tp_sync < 1)
+    add_collective (tail, "replicated_gradients", MODEL_COLLECTIVE_ALL_REDUCE, MODEL_GROUP_TP,
+                    MODEL_STREAM_TP, (double)replicated_weights * bytes);
+  if (!shares_embedding)
+    return;
+  guint64 vocab
+      = model_params_padded_vocab (arch->vocab, layout->tp, MAX (tail->profile->vocab_multiple, 1));
+  double count = (double)model_shard_ceil (vocab, layout->tp) * (double)arch->hidden;
+  add_collective (tail, "embedding_gradient", MODEL_COLLECTIVE_ALL_REDUCE, MODEL_GROUP_EMBEDDING,
+                  MODEL_STREAM_PP, count * bytes);
+}
+
+void
+model_lower_tail (const ModelArch *arch, const ModelLayout *layout, const ModelProfile *profile,
+                  guint64 weights, guint64 expert_weights, guint64 replicated_weights,
+                  gboolean shares_embedding, GArray *ops)
+{
+  Tail tail = { .layout = layout, .profile = profile, .ops = ops };
+  ModelGroupKind group = layout->zero > 0 ? shard_group (layout) : MODEL_GROUP_DPCP;
+  guint element_bytes = model_dtype_bits (model_dtype_storage (layout->dtype)) / 8;
+  model_rankmap_init (&tail.map, layout);
+  gboolean sharded = layout->zero > 0;
+  reduce_gradients (&tail, "gradients", weights, group, layout->hsdp > 0);
+  reduce_gradients (&tail, "expert_gradients", expert_weights, MODEL_GROUP_EDP, FALSE);
+  reduce_shared (&tail, arch, replicated_weights, shares_embedding);
+  guint32 shards = sharded ? tail.map.groups[group].size : 1, edp = sharded ? tail.map.edp : 1;
+  add_adam (&tail, "adam", model_shard_ceil (weights, shards));
+  add_adam (&tail, "adam_experts", model_shard_ceil (expert_weights, edp));
+  if (!sharded || model_zero_moves_per_microbatch (layout, 3))
+    return;
+  add_collective (&tail, "parameters", MODEL_COLLECTIVE_ALL_GATHER, group, MODEL_STREAM_DP,
+                  (double)weights * element_bytes);
+  add_collective (&tail, "expert_parameters", MODEL_COLLECTIVE_ALL_GATHER, MODEL_GROUP_EDP,
+                  MODEL_STREAM_DP, (double)expert_weights * element_bytes);
+}
