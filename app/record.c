@@ -86,7 +86,7 @@ fill_inputs (DbPlan *plan, const AppProblem *problem)
   };
   plan->calibration = (DbCalibrationRecord){
     .name = keep (plan, cost_calibration_name (setting->calibration)),
-    .content = keep_owned (plan, cost_calibration_to_ini (setting->calibration)),
+    .content = keep_owned (plan, cost_calibration_format (setting->calibration)),
     .source = "catalog",
   };
 }
