@@ -133,12 +133,6 @@ read_wiring (BaseIni *ini, TopoMachine *machine, const MachineLayout *layout, GE
   if (machine->wiring != TOPO_WIRING_PAIRS && machine->wiring != TOPO_WIRING_LINKS
       && machine->wiring != TOPO_WIRING_MESH)
     return TRUE;
-  if (machine->domain_size != machine->gpus_per_node) {
-    base_ini_set_error (ini, "machine", "domain", error,
-                        "found %u, expected gpus_per_node (%u): only a switch or torus joins nodes",
-                        machine->domain_size, machine->gpus_per_node);
-    return FALSE;
-  }
   machine->direct_count = g_new0 (guint8, machine->gpus_per_node * machine->gpus_per_node);
   if (machine->wiring == TOPO_WIRING_MESH)
     ok = read_mesh (ini, machine, layout, error);
@@ -182,6 +176,19 @@ read_link_rates (BaseIni *ini, TopoMachine *machine, MachineLayout *layout, GErr
   return TRUE;
 }
 
+/* Reduction in the switch came with the third NVSwitch, that is with NVLink 4. */
+static gboolean
+check_nvls (BaseIni *ini, const TopoMachine *machine, GError **error)
+{
+  gboolean can = machine->wiring == TOPO_WIRING_SWITCH && machine->direct >= TOPO_LINK_NVLINK4
+                 && machine->direct <= TOPO_LINK_NVLINK5;
+  if (!machine->nvls || can)
+    return TRUE;
+  base_ini_set_error (ini, "links", "nvls", error,
+                      "found yes, but only a switch for NVLink 4 or later can reduce");
+  return FALSE;
+}
+
 gboolean
 machine_read_links (BaseIni *ini, TopoMachine *machine, MachineLayout *layout, GError **error)
 {
@@ -194,11 +201,8 @@ machine_read_links (BaseIni *ini, TopoMachine *machine, MachineLayout *layout, G
       || !base_ini_get_bool_optional (ini, "links", "nvls", &machine->nvls, error))
     return FALSE;
   machine->wiring = (TopoWiring)wiring;
-  if (machine->nvls && machine->wiring != TOPO_WIRING_SWITCH) {
-    base_ini_set_error (ini, "links", "nvls", error, "found yes, but only a switch can reduce");
-    return FALSE;
-  }
   if (machine->wiring == TOPO_WIRING_NONE)
-    return TRUE;
-  return read_link_rates (ini, machine, layout, error) && read_wiring (ini, machine, layout, error);
+    return check_nvls (ini, machine, error);
+  return read_link_rates (ini, machine, layout, error) && check_nvls (ini, machine, error)
+         && read_wiring (ini, machine, layout, error);
 }

@@ -2,8 +2,9 @@
  *
  * Without a switch the NVLink rate of a set is the minimum cut of the links among its members
  * (Stoer and Wagner, "A simple min-cut algorithm", J. ACM 44, 1997): whatever goes round in rings
- * must cross every cut, and every cut can be filled. A pair has the links between the two; a full
- * mesh has (n-1) links; a set whose members are not connected over NVLink has 0 and uses PCIe.
+ * must cross every cut, so this bounds all rings together. It is reached on the boards we know:
+ * {0,1,2,3} of DGX-1V carries 4 rings of one link, its cut. A pair has the links between the two,
+ * a full mesh (n-1) links; a set not connected over NVLink has 0 and uses PCIe.
  */
 #include "topo/machine-private.h"
 #include <string.h>

@@ -196,8 +196,10 @@ inter_rate (const Groups *groups, const TopoGroupShape *shape)
   const TopoMachine *machine = groups->machine;
   if (shape->domains < 2 || machine->n_nics == 0)
     return 0;
-  gboolean all_send = !groups->any_inside && !groups->pairs;
-  if (all_send || groups->domain > SENDER_SEARCH_MAX_DOMAIN)
+  guint32 d = groups->domain;
+  gboolean all_send = groups->pairs ? groups->stride % d == 0 && groups->world - groups->stride >= d
+                                    : !groups->any_inside;
+  if (all_send || d > SENDER_SEARCH_MAX_DOMAIN)
     return machine->nic_bytes_per_s_per_gpu;
   return worst_nic_share (groups);
 }
