@@ -10,7 +10,7 @@
 #include "model/segment.h"
 G_BEGIN_DECLS
 
-#define LOWER_MAX_SAVED 6
+#define LOWER_MAX_SAVED 8
 
 /* How the rows (tokens) and columns of an activation lie over the ranks. */
 typedef enum {

@@ -469,11 +469,11 @@ lower_backward (Lower *b, guint n_forward)
   b->phase = MODEL_PHASE_BACKWARD_INPUT;
   for (guint i = n_forward; i-- > 0;) {
     guint32 ignored[MODEL_OP_MAX_OUT];
-    const ModelOp *op = &b->ops[i];
-    gboolean is_tp = op->kind == MODEL_OP_COLLECTIVE && op->group == MODEL_GROUP_TP;
+    ModelOp op = b->ops[i];
+    gboolean is_tp = op.kind == MODEL_OP_COLLECTIVE && op.group == MODEL_GROUP_TP;
     if (!is_tp)
       write_weight_grad (b, &pending);
-    if (op->kind != MODEL_OP_CROSS_ENTROPY && output_grads (b, op, ignored) == 0)
+    if (op.kind != MODEL_OP_CROSS_ENTROPY && output_grads (b, &op, ignored) == 0)
       continue;
     backward_op (b, i, &pending);
   }
