@@ -10,7 +10,11 @@
 #include <glib.h>
 G_BEGIN_DECLS
 
-typedef enum { MODEL_RECOMPUTE_NONE, MODEL_RECOMPUTE_SELECTIVE, MODEL_RECOMPUTE_FULL } ModelRecomputeKind;
+typedef enum {
+  MODEL_RECOMPUTE_NONE,
+  MODEL_RECOMPUTE_SELECTIVE,
+  MODEL_RECOMPUTE_FULL
+} ModelRecomputeKind;
 typedef enum { MODEL_RECOMPUTE_UNIFORM, MODEL_RECOMPUTE_BLOCK } ModelRecomputeMethod;
 /* Modules of selective recompute, Megatron-core's names; bits of ModelRecompute.modules. */
 typedef enum {
@@ -23,10 +27,10 @@ typedef enum {
   MODEL_RECOMPUTE_SHARED_EXPERTS = 1 << 6,
 } ModelRecomputeModule;
 typedef struct {
-  guint8 kind;      /* ModelRecomputeKind */
-  guint8 method;    /* ModelRecomputeMethod, FULL only */
-  guint16 modules;  /* SELECTIVE only; "selective" alone means core_attn */
-  guint32 n;        /* FULL: uniform: layers per checkpoint; block: layers recomputed per stage chunk */
+  guint8 kind;     /* ModelRecomputeKind */
+  guint8 method;   /* ModelRecomputeMethod, FULL only */
+  guint16 modules; /* SELECTIVE only; "selective" alone means core_attn */
+  guint32 n; /* FULL: uniform: layers per checkpoint; block: layers recomputed per stage chunk */
 } ModelRecompute;
 
 typedef enum {
@@ -44,14 +48,19 @@ typedef enum {
   MODEL_SCHEDULE_N_KINDS
 } ModelScheduleKind;
 
-typedef enum { MODEL_ATTN_FLASH, MODEL_ATTN_FUSED, MODEL_ATTN_UNFUSED, MODEL_ATTN_N_KINDS } ModelAttnKernel;
+typedef enum {
+  MODEL_ATTN_FLASH,
+  MODEL_ATTN_FUSED,
+  MODEL_ATTN_UNFUSED,
+  MODEL_ATTN_N_KINDS
+} ModelAttnKernel;
 typedef enum { MODEL_CP_P2P, MODEL_CP_A2A, MODEL_CP_ALLGATHER, MODEL_CP_N_KINDS } ModelCpComm;
 
 typedef struct {
   guint32 tp, cp, pp, vpp, ep, etp, dp, mbs; /* all >= 1 */
   gboolean sp;
-  guint8 zero;      /* 0..3 */
-  guint32 hsdp;     /* ranks that share one copy of the shards; 0: all of dp·cp */
+  guint8 zero;  /* 0..3 */
+  guint32 hsdp; /* ranks that share one copy of the shards; 0: all of dp·cp */
   ModelRecompute recompute;
   ModelScheduleKind schedule;
   char *schedule_file;   /* (owned) (nullable) only for MODEL_SCHEDULE_FILE */
@@ -85,22 +94,23 @@ const char *model_cp_comm_name (ModelCpComm comm);
 /* Why a layout is refused; order = order of checking. Used by --explain and the `rejected` list. */
 typedef enum {
   MODEL_LEGAL,
-  MODEL_ILLEGAL_WORLD,        /* tp·cp·pp·dp != gpus, or not an integer dp */
-  MODEL_ILLEGAL_HEADS,        /* heads % tp */
-  MODEL_ILLEGAL_KV_HEADS,     /* kv heads % tp (Megatron: num_query_groups % tp == 0) */
-  MODEL_ILLEGAL_FFN,          /* ffn % tp */
-  MODEL_ILLEGAL_HIDDEN,       /* hidden % tp with sp, … */
-  MODEL_ILLEGAL_SEQ,          /* seq % (tp with sp), seq % (2·cp) */
-  MODEL_ILLEGAL_CP,           /* cp with a2a: heads % (tp·cp) */
-  MODEL_ILLEGAL_EXPERTS,      /* ep on a dense model, experts % ep, (tp·cp·dp) % (etp·ep), expert ffn % etp */
-  MODEL_ILLEGAL_BATCH,        /* global batch % (mbs·dp) */
-  MODEL_ILLEGAL_STAGES,       /* a stage without a layer, list of wrong length or sum */
-  MODEL_ILLEGAL_VPP,          /* interleaved needs pp > 1 (pp > 2 without p2p overlap), m % pp */
-  MODEL_ILLEGAL_SCHEDULE,     /* schedule's own demands on p, m, v */
-  MODEL_ILLEGAL_ZERO,         /* ZeRO-2/3 with pipelining where the profile forbids it; hsdp not dividing */
-  MODEL_ILLEGAL_SP,           /* sp with tp = 1, tp_sync < 1 with sp, overlap_tp without sp */
-  MODEL_ILLEGAL_RECOMPUTE,    /* modules the model or the kernel does not have; n out of range */
-  MODEL_ILLEGAL_DTYPE,        /* profile or model does not run it */
+  MODEL_ILLEGAL_WORLD,    /* tp·cp·pp·dp != gpus, or not an integer dp */
+  MODEL_ILLEGAL_HEADS,    /* heads % tp */
+  MODEL_ILLEGAL_KV_HEADS, /* kv heads % tp (Megatron: num_query_groups % tp == 0) */
+  MODEL_ILLEGAL_FFN,      /* ffn % tp */
+  MODEL_ILLEGAL_HIDDEN,   /* hidden % tp */
+  MODEL_ILLEGAL_SEQ,      /* seq % (tp with sp), seq % (2·cp) */
+  MODEL_ILLEGAL_CP,       /* cp with a2a: heads % (tp·cp) */
+  MODEL_ILLEGAL_EXPERTS,  /* ep on a dense model; experts % ep, ranks of a stage % (etp·ep), … */
+  MODEL_ILLEGAL_BATCH,    /* global batch % (mbs·dp) */
+  MODEL_ILLEGAL_STAGES,   /* a stage without a layer, list of wrong length or sum */
+  MODEL_ILLEGAL_VPP,      /* interleaved needs pp > 1 (pp > 2 without p2p overlap), m % pp */
+  MODEL_ILLEGAL_SCHEDULE, /* schedule's own demands on p, m, v */
+  MODEL_ILLEGAL_ZERO, /* ZeRO-2/3 with pipelining where the profile forbids it; hsdp not dividing */
+  MODEL_ILLEGAL_SP,   /* sp with tp = 1, tp_sync < 1 with sp; overlap_tp without sp, unless the
+                       profile overlaps by default: then it does so with sp only */
+  MODEL_ILLEGAL_RECOMPUTE, /* modules the model or the kernel does not have; n out of range */
+  MODEL_ILLEGAL_DTYPE,     /* profile or model does not run it */
   MODEL_LEGAL_N
 } ModelLegality;
 const char *model_legality_name (ModelLegality reason); /* "heads_not_divisible_by_tp", … */

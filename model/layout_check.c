@@ -227,7 +227,7 @@ dtype_fits (const Question *q)
 {
   const ModelLayout *l = q->layout;
   guint32 block = model_dtype_block (l->dtype);
-  if (!(q->profile->dtypes & (1u << l->dtype)))
+  if (q->profile->dtypes != 0 && !(q->profile->dtypes & (1u << l->dtype)))
     return FALSE;
   if (block == 1)
     return TRUE;

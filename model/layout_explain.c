@@ -290,7 +290,7 @@ static char *
 explain_dtype (const Refusal *r)
 {
   const char *name = model_dtype_name (r->layout->dtype);
-  if (r->profile->dtypes & (1u << r->layout->dtype))
+  if (r->profile->dtypes == 0 || (r->profile->dtypes & (1u << r->layout->dtype)))
     return g_strdup_printf ("dtype=%s works on blocks of %u: the hidden size and the MLP sizes per "
                             "rank must be multiples of it; lower tp or etp, or use bf16",
                             name, model_dtype_block (r->layout->dtype));

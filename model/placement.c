@@ -59,7 +59,7 @@ parse_strided (const char *text, const char *inside, guint n_dims, ModelPlacemen
     g_autofree char *found = base_text_excerpt (text, -1);
     g_set_error (error, MODEL_ERROR, MODEL_ERROR_BAD_VALUE,
                  "placement '%s': found split factor %" G_GINT64_FORMAT ", expected at least 1",
-                 text, factor);
+                 found, factor);
     return FALSE;
   }
   out->kind = MODEL_PLACEMENT_STRIDED_SHARD;

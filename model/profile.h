@@ -17,7 +17,7 @@ typedef struct {
 
   /* kernels */
   gboolean fused_norm;       /* norm keeps input and output only; unfused keeps fp32 copies too */
-  gboolean fused_activation; /* gated: keeps fc1 output and product (6f); else silu(gate) too (8f) */
+  gboolean fused_activation; /* gated: fc1 output and product kept (6f); else silu too (8f) */
   gboolean fused_rope;       /* q, k rotated in place of the copy kept */
   gboolean fused_residual;   /* residual add fused with dropout/norm: one pass less over memory */
   gboolean fused_cross_entropy;
@@ -25,46 +25,47 @@ typedef struct {
   gboolean keeps_everything; /* plain eager Python: every pointwise result is kept (HF: 56h) */
 
   /* bytes per parameter; see which shard at which ZeRO stage in docs/model.md */
-  double param_bytes;        /* resident compute copy: 2 (16-bit), 0 where fp32 shards are cast on gather */
-  double grad_bytes;         /* gradient as autograd makes it, kept over the step: 0 when it is added
+  double param_bytes;     /* compute copy: 2 (16-bit), 0 where fp32 shards are cast on gather */
+  double grad_bytes;      /* gradient as autograd makes it, kept over the step: 0 when it is added
                                 straight into the main gradient */
-  double main_grad_bytes;    /* fp32 accumulation buffer: 4 */
-  double master_bytes;       /* fp32 weights of the optimizer: 4 */
-  double moment_bytes;       /* Adam's two moments: 8 */
-  double step_copy_bytes;    /* temporary copy of gradients at the optimizer step (4 in fp16 DeepSpeed) */
+  double main_grad_bytes; /* fp32 accumulation buffer: 4 */
+  double master_bytes;    /* fp32 weights of the optimizer: 4 */
+  double moment_bytes;    /* Adam's two moments: 8 */
+  double step_copy_bytes; /* copy of gradients at the optimizer step (fp16 DeepSpeed: 4) */
   gboolean shards_main_grad_zero1; /* ZeRO-1 reduces into a shard (no full fp32 buffer kept) */
 
   /* communication of gradients and parameters */
-  double reduce_bytes;       /* per gradient element on the wire: 4 fp32, 2 bf16 */
-  guint64 bucket_elements;   /* gradient bucket, 0: whole model chunk at once */
-  gboolean overlap_dp;       /* gradient reduction and parameter gather run under compute by default */
-  gboolean overlap_tp;       /* tp collectives overlapped with GEMMs (userbuffers, async tp) by default */
-  gboolean overlap_p2p;      /* pipeline send/recv overlapped where the schedule allows, by default */
-  guint32 fsdp_units_in_flight; /* units gathered at once: the current one and those prefetched */
+  double reduce_bytes;     /* per gradient element on the wire: 4 fp32, 2 bf16 */
+  guint64 bucket_elements; /* gradient bucket, 0: whole model chunk at once */
+  gboolean overlap_dp; /* gradient reduction and parameter gather run under compute by default */
+  gboolean overlap_tp; /* tp collectives overlapped with GEMMs (userbuffers, async tp) by default */
+  gboolean overlap_p2p; /* pipeline send/recv overlapped where the schedule allows, by default */
+  guint32 fsdp_units_in_flight;   /* units gathered at once: the current one and those prefetched */
   gboolean reshard_after_forward; /* FSDP without pipelining frees parameters after forward */
-  guint8 max_zero_with_pp;   /* highest ZeRO stage that works with pp > 1 */
+  guint8 max_zero_with_pp;        /* highest ZeRO stage that works with pp > 1 */
 
   /* loss */
-  double logits_peak_bytes;  /* per logit at the peak of the loss */
-  double logits_kept_bytes;  /* per logit kept from forward to backward */
-  guint32 loss_chunks;       /* the loss is computed in this many pieces of the tokens */
+  double logits_peak_bytes; /* per logit at the peak of the loss */
+  double logits_kept_bytes; /* per logit kept from forward to backward */
+  guint32 loss_chunks;      /* the loss is computed in this many pieces of the tokens */
 
   /* model padding and stages */
-  guint32 vocab_multiple;    /* vocabulary padded to a multiple of this × tp; 1: not padded */
-  gboolean grouped_gemm;     /* experts as one grouped GEMM; else a loop of GEMMs */
-  guint32 dtypes;            /* what it trains in: bit 1 << ModelDtype */
-  gboolean dummy_wgrad;      /* keeps a 16-bit buffer of the MLP's weight gradients of one layer */
+  guint32 vocab_multiple; /* vocabulary padded to a multiple of this × tp; 1: not padded */
+  gboolean grouped_gemm;  /* experts as one grouped GEMM; else a loop of GEMMs */
+  guint32 dtypes;         /* what it trains in: bit 1 << ModelDtype; 0: anything */
+  gboolean dummy_wgrad;   /* keeps a 16-bit buffer of the MLP's weight gradients of one layer */
 
   /* allocator */
   gboolean expandable_segments;
-  double context_gib;        /* CUDA context, kernels loaded: 1.0 lazy loading, 1.6 before CUDA 11.7 */
+  double context_gib; /* CUDA context, kernels loaded: 1.0 lazy loading, 1.6 before CUDA 11.7 */
 
   /* [row_defaults]: what fills an empty field of a measured row */
-  GHashTable *row_defaults;  /* (owned) char * → char * */
+  GHashTable *row_defaults; /* (owned) char * → char * */
   char *source;
 } ModelProfile;
 
-ModelProfile *model_profile_load (const BaseCatalog *catalog, const char *slug_or_path, GError **error);
+ModelProfile *model_profile_load (const BaseCatalog *catalog, const char *slug_or_path,
+                                  GError **error);
 ModelProfile *model_profile_from_ini (BaseIni *ini, const char *name, GError **error);
 void model_profile_free (ModelProfile *profile);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (ModelProfile, model_profile_free)

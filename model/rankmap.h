@@ -13,15 +13,15 @@ G_BEGIN_DECLS
 typedef enum {
   MODEL_GROUP_TP,
   MODEL_GROUP_CP,
-  MODEL_GROUP_DP,    /* data parallel proper */
-  MODEL_GROUP_DPCP,  /* dp × cp: where dense gradients are reduced and ZeRO shards live */
-  MODEL_GROUP_PP,    /* the ranks of one pipeline */
+  MODEL_GROUP_DP,   /* data parallel proper */
+  MODEL_GROUP_DPCP, /* dp × cp: where dense gradients are reduced and ZeRO shards live */
+  MODEL_GROUP_PP,   /* the ranks of one pipeline */
   MODEL_GROUP_EP,
   MODEL_GROUP_ETP,
-  MODEL_GROUP_EDP,   /* expert data parallel: where expert gradients are reduced */
-  MODEL_GROUP_EMBEDDING, /* first and last stage, when a tied embedding lives on both */
-  MODEL_GROUP_HSDP_SHARD,     /* inside which shards are split */
-  MODEL_GROUP_HSDP_REPLICATE, /* across copies of the shards */
+  MODEL_GROUP_EDP,            /* expert data parallel: where expert gradients are reduced */
+  MODEL_GROUP_EMBEDDING,      /* first and last stage, when a tied embedding lives on both */
+  MODEL_GROUP_HSDP_SHARD,     /* inside which shards are split; one rank with zero=0 */
+  MODEL_GROUP_HSDP_REPLICATE, /* across copies of the shards; all of dp × cp with zero=0 */
   MODEL_GROUP_N_KINDS
 } ModelGroupKind;
 const char *model_group_name (ModelGroupKind kind);
@@ -39,7 +39,10 @@ typedef struct {
   guint32 world;
   guint32 tp, cp, dp, pp, ep, etp, edp;
   ModelGroup groups[MODEL_GROUP_N_KINDS];
-  guint32 communicators_per_rank; /* distinct communicators of more than one rank a rank joins */
+  /* Distinct groups of more than one rank that carry traffic in every step: tp, cp, pp, the ranks
+     gradients are reduced over (the hsdp pair) and, where ep or etp exceed 1, the expert groups.
+     Groups of the same ranks share one communicator. */
+  guint32 communicators_per_rank;
 } ModelRankMap;
 
 void model_rankmap_init (ModelRankMap *map, const ModelLayout *layout);
