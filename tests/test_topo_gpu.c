@@ -82,7 +82,8 @@ static const char *const labels[][2] = {
   { "NVIDIA H100 80GB HBM3", "h100-sxm-80g" },
   { "nvidia h100 80gb hbm3", "h100-sxm-80g" },
   { "Tesla V100-SXM2-16GB", "v100-sxm2-16g" },
-  { "H100-96G-HBM2e", NULL },
+  { "H100-96G-HBM2e-500W", "h100-sxm-96g-hbm2e" },
+  { "NVIDIA H100 SXM5 96GB HBM3", NULL },
   { "TPUv4", NULL },
   { "TPUv5e", NULL },
   { "NVIDIA GH200 144G HBM3e", NULL },
@@ -128,7 +129,7 @@ test_catalog (void **state)
   g_autoptr (BaseCatalog) catalog = open_catalog ();
   g_autoptr (TopoGpuTable) table = topo_gpu_table_new (catalog, &error);
   assert_no_error (error);
-  assert_int_equal (topo_gpu_table_size (table), 26);
+  assert_int_equal (topo_gpu_table_size (table), 27);
   for (guint i = 0; i < topo_gpu_table_size (table); i++) {
     const TopoGpu *gpu = topo_gpu_table_get (table, i);
     double label_bytes = gpu->label_gb * 1e9;

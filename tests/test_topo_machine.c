@@ -21,6 +21,7 @@ static const MachineCase machines[] = {
   { "dgx-a100-40g", "a100-sxm-40g", 8, 8, NVL (3), 300e9, 25e9, FALSE, TOPO_FABRIC_IB },
   { "dgx-a100-80g", "a100-sxm-80g", 8, 8, NVL (3), 300e9, 25e9, FALSE, TOPO_FABRIC_IB },
   { "hgx-h100", "h100-sxm-80g", 8, 8, NVL (4), 450e9, 50e9, TRUE, TOPO_FABRIC_IB },
+  { "hgx-h100-96g", "h100-sxm-96g-hbm2e", 8, 8, NVL (4), 450e9, 50e9, TRUE, TOPO_FABRIC_ROCE },
   { "hgx-h200", "h200-sxm", 8, 8, NVL (4), 450e9, 50e9, TRUE, TOPO_FABRIC_IB },
   { "hgx-h800", "h800-sxm-80g", 8, 8, NVL (4), 200e9, 50e9, TRUE, TOPO_FABRIC_IB },
   { "hgx-h20", "h20-96g", 8, 8, NVL (4), 450e9, 50e9, TRUE, TOPO_FABRIC_IB },

@@ -42,6 +42,9 @@ static const ShapeCase shapes[] = {
   { "stride3_size4", "dgx-a100-80g", 24, 3, 4, 2, 1, 3, "nvlink3", 300e9, 25e9, FALSE },
   /* stride 12 skips nodes: one rank in each of 4 */
   { "stride12", "dgx-a100-80g", 48, 12, 4, 4, 1, 1, "none", 0, 25e9, FALSE },
+  /* eight two-node groups, one per rail: 4 NICs instead of 8 of the same speed halve the rate */
+  { "rails_8_nics", "gcp-a3-mega", 16, 8, 2, 2, 1, 1, "none", 0, 25e9, FALSE },
+  { "rails_4_nics", "gcp-a3-high", 16, 8, 2, 2, 1, 1, "none", 0, 12.5e9, FALSE },
   { "part_of_a_node", "hgx-h100", 6, 1, 6, 1, 6, 6, "nvlink4", 450e9, 0, TRUE },
   { "part_of_a_node_dp", "hgx-h100", 6, 2, 3, 1, 3, 3, "nvlink4", 450e9, 0, TRUE },
   /* cube mesh: {0..3} has min cut 4 links (GPU 0 or 1), {4..7} too */
