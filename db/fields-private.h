@@ -41,9 +41,10 @@ extern const DbTable db_comm_group_table;
 extern const DbTable db_assumed_table;
 extern const DbTable db_rejected_table;
 
-/* "INSERT INTO name (KEY, columns) VALUES (:KEY, :columns)"; @key leads (nullable). */
+/* "INSERT INTO name (KEY, columns) VALUES (:KEY, :columns)"; @key leads, @last comes last (both
+ * nullable: columns that are no members of the record). */
 DbStmt *db_table_prepare_insert (DbDatabase *db, const DbTable *table, const char *key,
-                                 GError **error);
+                                 const char *last, GError **error);
 
 /* "SELECT columns FROM name WHERE KEY = :key ORDER BY @order" (nullable). */
 DbStmt *db_table_prepare_select (DbDatabase *db, const DbTable *table, const char *key,

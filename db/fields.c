@@ -6,18 +6,26 @@
 #define CONST_MEMBER(record, type, field)                                                          \
   (*(type const *)((const char *)(record) + (field)->offset))
 
-DbStmt *
-db_table_prepare_insert (DbDatabase *db, const DbTable *table, const char *key, GError **error)
+static void
+append_column (GString *columns, GString *values, const char *column)
 {
-  g_autoptr (GString) columns = g_string_new (key);
+  const char *comma = columns->len > 0 ? ", " : "";
+  if (column == NULL)
+    return;
+  g_string_append_printf (columns, "%s%s", comma, column);
+  g_string_append_printf (values, "%s:%s", comma, column);
+}
+
+DbStmt *
+db_table_prepare_insert (DbDatabase *db, const DbTable *table, const char *key, const char *last,
+                         GError **error)
+{
+  g_autoptr (GString) columns = g_string_new (NULL);
   g_autoptr (GString) values = g_string_new (NULL);
-  if (key != NULL)
-    g_string_append_printf (values, ":%s", key);
-  for (guint i = 0; i < table->n_fields; i++) {
-    const char *comma = columns->len > 0 ? ", " : "";
-    g_string_append_printf (columns, "%s%s", comma, table->fields[i].column);
-    g_string_append_printf (values, "%s:%s", comma, table->fields[i].column);
-  }
+  append_column (columns, values, key);
+  for (guint i = 0; i < table->n_fields; i++)
+    append_column (columns, values, table->fields[i].column);
+  append_column (columns, values, last);
   g_autofree char *sql
       = g_strdup_printf ("INSERT INTO %s (%s) VALUES (%s)", table->name, columns->str, values->str);
   return db_sql_prepare (db, sql, error);

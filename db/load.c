@@ -76,11 +76,11 @@ load_plan_rows (DbDatabase *db, DbPlan *out, GError **error)
   DbPlanRecord *plan = &out->plan;
   return load_rows (db, &db_stage_memory_table, "stage", out, sizeof *plan->stage_rows,
                     (gconstpointer *)&plan->stage_rows, &plan->n_stage_rows, error)
-         && load_rows (db, &db_breakdown_table, "component", out, sizeof *plan->breakdown,
+         && load_rows (db, &db_breakdown_table, "position", out, sizeof *plan->breakdown,
                        (gconstpointer *)&plan->breakdown, &plan->n_breakdown, error)
-         && load_rows (db, &db_comm_group_table, "kind", out, sizeof *plan->groups,
+         && load_rows (db, &db_comm_group_table, "position", out, sizeof *plan->groups,
                        (gconstpointer *)&plan->groups, &plan->n_groups, error)
-         && load_rows (db, &db_assumed_table, "key", out, sizeof *plan->assumed,
+         && load_rows (db, &db_assumed_table, "position", out, sizeof *plan->assumed,
                        (gconstpointer *)&plan->assumed, &plan->n_assumed, error);
 }
 

@@ -190,7 +190,7 @@ typedef struct {
   DbPredictionRecord prediction;
   const DbStageMemoryRecord *stage_rows; /* one per pipeline stage */
   gsize n_stage_rows;
-  const DbBreakdownRecord *breakdown;
+  const DbBreakdownRecord *breakdown; /* this and the next two keep their order */
   gsize n_breakdown;
   const DbGroupRecord *groups;
   gsize n_groups;

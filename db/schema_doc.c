@@ -142,18 +142,21 @@ static const DbColumnDoc breakdown_columns[] = {
   { "plan_id", "plan" },
   { "component", "compute, tp, cp, ep, pp_bubble, p2p, dp, optimizer, other" },
   { "exposed_s", "seconds of the step it accounts for on the critical stage; they sum to step_s" },
+  { "position", "place in the order they are shown in, from 0" },
 };
 static const DbColumnDoc comm_group_columns[] = {
   { "plan_id", "plan" },
   { "kind", "what the ranks of the group share: tp, cp, ep, dp, pp, ..." },
   { "size", "ranks of one group" },
   { "bottleneck", "link that limits it" },
+  { "position", "place in the order they are shown in, from 0" },
 };
 static const DbColumnDoc assumed_columns[] = {
   { "plan_id", "plan" },
   { "key", "value that nobody stated" },
   { "value", "what was taken for it" },
   { "why", "reason for taking that" },
+  { "position", "place in the order they are shown in, from 0" },
 };
 static const DbColumnDoc plan_result_columns[] = {
   { "plan_id", "number of the plan, as 'plait show' takes it" },

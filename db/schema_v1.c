@@ -155,6 +155,7 @@ const char db_schema_v1_sql[] =
 "  plan_id INTEGER NOT NULL REFERENCES plan ON DELETE CASCADE,\n"
 "  component TEXT NOT NULL CHECK (component <> ''),\n"
 "  exposed_s REAL NOT NULL CHECK (exposed_s >= 0 AND exposed_s < 9e999),\n"
+"  position INTEGER NOT NULL CHECK (position >= 0),\n"
 "  PRIMARY KEY (plan_id, component)\n"
 ") STRICT, WITHOUT ROWID;\n"
 "CREATE TABLE comm_group (\n"
@@ -162,6 +163,7 @@ const char db_schema_v1_sql[] =
 "  kind TEXT NOT NULL CHECK (kind <> ''),\n"
 "  size INTEGER NOT NULL CHECK (size > 0),\n"
 "  bottleneck TEXT,\n"
+"  position INTEGER NOT NULL CHECK (position >= 0),\n"
 "  PRIMARY KEY (plan_id, kind)\n"
 ") STRICT, WITHOUT ROWID;\n"
 "CREATE TABLE assumed (\n"
@@ -169,6 +171,7 @@ const char db_schema_v1_sql[] =
 "  key TEXT NOT NULL CHECK (key <> ''),\n"
 "  value TEXT NOT NULL,\n"
 "  why TEXT,\n"
+"  position INTEGER NOT NULL CHECK (position >= 0),\n"
 "  PRIMARY KEY (plan_id, key)\n"
 ") STRICT, WITHOUT ROWID;\n"
 /* --- views: the names that scripts may rely on --- */

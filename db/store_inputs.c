@@ -23,7 +23,7 @@ insert_input (DbDatabase *db, const DbTable *table, const char *hash, gconstpoin
               gint64 *out_id, GError **error)
 {
   g_autofree char *doing = g_strdup_printf ("storing a %s", table->name);
-  g_autoptr (DbStmt) stmt = db_table_prepare_insert (db, table, "hash", error);
+  g_autoptr (DbStmt) stmt = db_table_prepare_insert (db, table, "hash", NULL, error);
   if (stmt == NULL || !db_sql_bind_text (db, stmt, ":hash", hash, error)
       || !db_table_bind (db, stmt, 2, table, record, error) || !db_sql_run (db, stmt, doing, error))
     return FALSE;

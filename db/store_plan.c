@@ -31,21 +31,35 @@ plan_writer_init (PlanWriter *writer, DbDatabase *db, GError **error)
     DbStmt **out;
     const DbTable *table;
     const char *key;
+    const char *last;
   } statements[] = {
-    { &writer->plan, &db_plan_table, "run_id" },
-    { &writer->prediction, &db_prediction_table, "plan_id" },
-    { &writer->stage_memory, &db_stage_memory_table, "plan_id" },
-    { &writer->breakdown, &db_breakdown_table, "plan_id" },
-    { &writer->comm_group, &db_comm_group_table, "plan_id" },
-    { &writer->assumed, &db_assumed_table, "plan_id" },
+    { &writer->plan, &db_plan_table, "run_id", NULL },
+    { &writer->prediction, &db_prediction_table, "plan_id", NULL },
+    { &writer->stage_memory, &db_stage_memory_table, "plan_id", NULL },
+    { &writer->breakdown, &db_breakdown_table, "plan_id", "position" },
+    { &writer->comm_group, &db_comm_group_table, "plan_id", "position" },
+    { &writer->assumed, &db_assumed_table, "plan_id", "position" },
   };
   for (gsize i = 0; i < G_N_ELEMENTS (statements); i++) {
-    *statements[i].out
-        = db_table_prepare_insert (db, statements[i].table, statements[i].key, error);
+    *statements[i].out = db_table_prepare_insert (db, statements[i].table, statements[i].key,
+                                                  statements[i].last, error);
     if (*statements[i].out == NULL)
       return FALSE;
   }
   return TRUE;
+}
+
+/* Parameter behind the key and the fields, where a table keeps the order of its rows. */
+static gboolean
+bind_position (DbDatabase *db, DbStmt *stmt, const DbTable *table, gsize position, GError **error)
+{
+  int index = (int)table->n_fields + 2;
+  if (sqlite3_bind_parameter_count (stmt) < index)
+    return TRUE;
+  int code = sqlite3_bind_int64 (stmt, index, (gint64)position);
+  return code == SQLITE_OK
+             ? TRUE
+             : db_sql_set_error (db->handle, db->path, code, "binding a position", error);
 }
 
 /* Rows of one table that belong to plan @plan_id. */
@@ -54,7 +68,8 @@ insert_rows (DbDatabase *db, DbStmt *stmt, const DbTable *table, gint64 plan_id,
              gsize n_rows, gsize row_bytes, GError **error)
 {
   for (gsize i = 0; i < n_rows; i++)
-    if (!db_table_insert (db, stmt, table, plan_id, (const char *)rows + i * row_bytes, error))
+    if (!bind_position (db, stmt, table, i, error)
+        || !db_table_insert (db, stmt, table, plan_id, (const char *)rows + i * row_bytes, error))
       return FALSE;
   return TRUE;
 }

@@ -133,7 +133,7 @@ static const DbBreakdownRecord fixture_breakdown[] = {
   { "ep", 0.0 },      { "pp_bubble", 0.25 }, { "p2p", 0.0625 },
   { "dp", 0.03 },     { "optimizer", 0.02 }, { "other", 0.0125 },
 };
-static const DbGroupRecord fixture_groups[] = { { "dp", 4, "ib-ndr" }, { "tp", 8, NULL } };
+static const DbGroupRecord fixture_groups[] = { { "tp", 8, NULL }, { "dp", 4, "ib-ndr" } };
 static const DbAssumedRecord fixture_assumed[] = {
   { "nic_latency", "2us", "not in the catalog" },
   { "rope_theta", "500000", NULL },

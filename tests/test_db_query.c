@@ -200,7 +200,7 @@ static const struct {
   { "drop table plan", "not allowed" },
   { "drop view best_plan", "not allowed" },
   { "delete from plan", "not allowed" },
-  { "insert into assumed values (1, 'a', 'b', 'c')", "not allowed" },
+  { "insert into assumed values (1, 'a', 'b', 'c', 9)", "not allowed" },
   { "update plan set tp = 4", "not allowed" },
   { "with x as (select 1) delete from plan", "not allowed" },
   { "delete from plan returning plan_id", "not allowed" },

@@ -177,8 +177,12 @@ test_loads_what_was_stored (void **state)
   assert_int_equal (got->plan.n_breakdown, 9);
   assert_string_equal (got->plan.breakdown[0].component, "compute");
   assert_near (got->plan.breakdown[0].exposed_s, 2.0, 0);
+  /* in the order they were stored in, not the alphabet's */
+  assert_string_equal (got->plan.breakdown[1].component, "tp");
+  assert_string_equal (got->plan.breakdown[8].component, "other");
   assert_int_equal (got->plan.n_groups, 2);
-  assert_null (got->plan.groups[1].bottleneck);
+  assert_string_equal (got->plan.groups[0].kind, "tp");
+  assert_null (got->plan.groups[0].bottleneck);
   assert_int_equal (got->plan.n_assumed, 2);
   assert_string_equal (got->plan.assumed[0].why, "not in the catalog");
   assert_string_equal (got->machine.content, fixture_machine.content);
