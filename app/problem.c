@@ -107,7 +107,10 @@ app_layout_from_text (ModelLayout *layout, const AppProblem *problem, const char
 {
   const AppSetting *setting = problem->setting;
 
-  if (!model_layout_parse (layout, text, setting->profile, error))
+  if (*text == '\0') {
+    model_layout_init (layout, setting->profile);
+    layout->dp = 0; /* follows from the GPU count, as in any text without dp= */
+  } else if (!model_layout_parse (layout, text, setting->profile, error))
     return FALSE;
   choose_dtype (layout, setting->machine->gpu, text);
   return TRUE;

@@ -361,7 +361,8 @@ try_template (SimWorker *worker, const SimTemplateKey *key)
     layout.dp = (guint32) (problem->gpus / ranks);
     if (!try_pipeline (worker, &layout, pipeline, &cache))
       return FALSE;
-    if (!worker->shared->options->balance_stages || pipeline->pp == 1 || !worker->priced ||
+    if (!worker->shared->options->balance_stages || pipeline->pp == 1 || pipeline->vpp > 1 ||
+        !worker->priced ||
         worker->legal_count == before || (space->pinned & SIM_PIN_STAGES))
       continue;
     balanced = balanced_pipeline (worker, pipeline);

@@ -80,7 +80,10 @@ search (const Setting *s, const SearchCase *c, const char *pins_text, guint jobs
                                      .exhaustive = exhaustive,
                                      .balance_stages = balance };
 
-  assert_true (model_layout_parse (&pins, pins_text, s->profile, &error));
+  if (*pins_text == '\0')
+    model_layout_init (&pins, s->profile);
+  else
+    assert_true (model_layout_parse (&pins, pins_text, s->profile, &error));
   assert_true (sim_space_init (&space, &s->problem, &pins, sim_space_pins_of_text (pins_text), &error));
   assert_true (sim_search (&s->problem, &space, &options, out, &error));
   assert_no_error (error);
@@ -150,7 +153,7 @@ brute_try (Brute *brute, const Setting *s, const SearchCase *c, const ModelLayou
   brute->best_text = model_layout_format (layout, s->profile);
 }
 
-/* Pinned: cp, ep, etp, vpp, recompute, hsdp; free: tp, pp, sp, mbs, zero. */
+/* Pinned: cp, ep, etp, vpp, recompute; free: tp, pp, sp, mbs, zero, and for ZeRO-3 sharding in the node. */
 static void
 brute_force (Brute *brute, const Setting *s, const SearchCase *c, const ModelLayout *base)
 {
@@ -169,7 +172,11 @@ brute_force (Brute *brute, const Setting *s, const SearchCase *c, const ModelLay
             layout.sp = (gboolean) sp;
             layout.mbs = mbs;
             layout.zero = zero;
-            if (zero == 0 || layout.dp > 1)
+            if (zero > 0 && layout.dp == 1)
+              continue;
+            brute_try (brute, s, c, &layout);
+            layout.hsdp = s->machine->gpus_per_node / tp;
+            if (zero == 3 && layout.hsdp > 1 && layout.hsdp < layout.dp && layout.dp % layout.hsdp == 0)
               brute_try (brute, s, c, &layout);
           }
     }
@@ -179,7 +186,7 @@ static void
 test_equals_brute_force (void **state)
 {
   const SearchCase *c = *state;
-  const char *text = "cp=1,ep=1,etp=1,vpp=1,recompute=none,hsdp=0";
+  const char *text = "cp=1,ep=1,etp=1,vpp=1,recompute=none";
   g_auto (ModelLayout) base = { 0 };
   g_auto (SimSearchResult) found = { 0 };
   g_autoptr (GError) error = NULL;
@@ -239,7 +246,7 @@ test_can_be_stopped (void **state)
 
   (void) state;
   setting_init (&s, &cases[1]);
-  assert_true (model_layout_parse (&pins, "", s.profile, &error));
+  model_layout_init (&pins, s.profile);
   assert_true (sim_space_init (&space, &s.problem, &pins, 0, &error));
   assert_false (sim_search (&s.problem, &space, &options, &out, &error));
   assert_true (g_error_matches (error, SIM_ERROR, SIM_ERROR_CANCELLED));
