@@ -31,7 +31,7 @@ typedef enum {
 } TopoP2p;
 
 typedef struct {
-  double bytes_per_s; /* port rate, one direction */
+  double bytes_per_s; /* port rate, one direction; NaN unknown */
   guint64 gpus;       /* GPUs of the node it serves, a bit each */
 } TopoNic;
 
@@ -50,7 +50,8 @@ typedef struct {
   guint32 domain_size; /* multiple of gpus_per_node */
   TopoWiring wiring;
   TopoLinkKind direct;       /* kind of the GPU-GPU links; unless WIRING_NONE */
-  double direct_bytes_per_s; /* all links of one GPU, one direction; 0 without */
+  guint32 links_per_gpu;     /* unless WIRING_NONE */
+  double direct_bytes_per_s; /* all links of one GPU, one direction; 0 without, NaN unknown */
   gboolean nvls;             /* the switch reduces (NVLink SHARP) */
   guint pcie_generation;     /* 0 unknown */
   double pcie_bytes_per_s;   /* a GPU's own PCIe link, one direction; 0 unknown */
@@ -69,12 +70,18 @@ typedef struct {
   double node_link_bytes_per_s;   /* its peak, one direction per GPU */
   guint8 *direct_count; /* (owned) links between GPUs i and j of a node at [i * n + j]; NULL when
                            all of a domain reach each other at full rate, or there are none */
-  double direct_link_bytes_per_s; /* one of them, one direction */
-  gint16 *gpu_numa;               /* (owned) NUMA node of each GPU of a node */
-  gint16 *gpu_switch;             /* (owned) PCIe switch, -1 = below the CPU directly or unknown */
-  TopoSubset *subsets;            /* (owned, nullable) by bit mask, gpus_per_node <= 8 */
-  TopoGraph *graph;               /* (owned) */
-  char **assumed;                 /* (owned) strv: what the file does not say, in words */
+  double direct_link_bytes_per_s; /* one of them, one direction; NaN unknown */
+  guint64
+      *islands; /* (owned) WIRING_SWITCH: sets of GPUs that share a switch; NULL = one set of all.
+                       A GPU in none has lost its links and uses PCIe. */
+  guint32 n_islands;
+  guint8 *fewer_links; /* (owned, nullable) WIRING_SWITCH: links of each GPU, where not all have
+                          direct_bytes_per_s; 0 = the usual number */
+  gint16 *gpu_numa;    /* (owned) NUMA node of each GPU of a node */
+  gint16 *gpu_switch;  /* (owned) PCIe switch, -1 = below the CPU directly or unknown */
+  TopoSubset *subsets; /* (owned, nullable) by bit mask, gpus_per_node <= 8 */
+  TopoGraph *graph;    /* (owned) */
+  char **assumed;      /* (owned) strv: what the file does not say, in words */
   char *source;
 } TopoMachine;
 
@@ -84,6 +91,15 @@ typedef struct {
  */
 TopoMachine *topo_machine_load (const BaseCatalog *catalog, const char *name, const char *gpu_name,
                                 GError **error);
+/* Same, but a file may say "gpu = unknown": to be shown, compared or written, never planned with. */
+TopoMachine *topo_machine_load_unfinished (const BaseCatalog *catalog, const char *name,
+                                           const char *gpu_name, GError **error);
+/*
+ * For runs that name the card only (slug, alias or file): the board its file states, else
+ * @gpus_per_node cards on PCIe below one CPU without a network. Either is noted in assumed.
+ */
+TopoMachine *topo_machine_load_for_gpu (const BaseCatalog *catalog, const char *gpu_name,
+                                        guint32 gpus_per_node, GError **error);
 /* @slug names it. @gpu: (owned, taken even on failure) */
 TopoMachine *topo_machine_new_from_ini (BaseIni *ini, const char *slug, TopoGpu *gpu,
                                         GError **error);

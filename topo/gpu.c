@@ -25,9 +25,11 @@ topo_gpu_free (TopoGpu *gpu)
   g_free (gpu->slug);
   g_free (gpu->product);
   g_strfreev (gpu->aliases);
+  g_strfreev (gpu->pci_ids);
   g_free (gpu->compute_capability);
   g_free (gpu->generation);
   g_free (gpu->memory_kind);
+  g_free (gpu->board);
   g_free (gpu->source);
   g_free (gpu);
 }
@@ -125,7 +127,8 @@ read_direct_links (BaseIni *ini, TopoGpu *gpu, GError **error)
   gpu->direct_link_bytes_per_s = 0;
   if (kind == NULL)
     return TRUE;
-  if (!topo_link_kind_from_name (kind, &gpu->direct) || !topo_link_kind_is_direct (gpu->direct)) {
+  if (!topo_link_kind_from_name (kind, &gpu->direct) || !topo_link_kind_is_direct (gpu->direct)
+      || gpu->direct == TOPO_LINK_NVLINK) {
     base_ini_set_error (ini, "links", "direct", error,
                         "found '%s', expected nvlink1 to nvlink5, xgmi or ici", kind);
     return FALSE;
@@ -171,7 +174,9 @@ read_identity (BaseIni *ini, TopoGpu *gpu, GError **error)
   if (source == NULL)
     return FALSE;
   gpu->source = g_strdup (source);
+  gpu->board = g_strdup (base_ini_get_string_or (ini, "gpu", "board", NULL));
   gpu->aliases = base_ini_get_list (ini, "gpu", "aliases");
+  gpu->pci_ids = base_ini_get_list (ini, "gpu", "pci_ids");
   gpu->compute_capability
       = g_strdup (base_ini_get_string_or (ini, "gpu", "compute_capability", NULL));
   gpu->tdp_w = NAN;
@@ -200,34 +205,36 @@ read_sources (BaseIni *ini, TopoGpu *gpu)
 }
 
 TopoGpu *
+topo_gpu_new_unknown (void)
+{
+  TopoGpu *gpu = g_new0 (TopoGpu, 1);
+  gpu->slug = g_strdup ("unknown");
+  gpu->product = g_strdup ("unknown");
+  gpu->aliases = g_new0 (char *, 1);
+  gpu->pci_ids = g_new0 (char *, 1);
+  gpu->generation = g_strdup ("unknown");
+  gpu->clock_hertz = gpu->hbm_bytes_per_s = gpu->label_gb = gpu->tdp_w = NAN;
+  gpu->usable_reading = TOPO_USABLE_USER;
+  gpu->source = g_strdup ("unknown");
+  return gpu;
+}
+
+gboolean
+topo_gpu_is_unknown (const TopoGpu *gpu)
+{
+  return strcmp (gpu->slug, "unknown") == 0;
+}
+
+TopoGpu *
 topo_gpu_new_from_ini (BaseIni *ini, const char *slug, GError **error)
 {
-  static const char *const known_keys[] = { "product",
-                                            "aliases",
-                                            "compute_capability",
-                                            "generation",
-                                            "sm_count",
-                                            "tdp",
-                                            "source",
-                                            "fp32",
-                                            "tf32",
-                                            "fp16",
-                                            "bf16",
-                                            "fp8",
-                                            "fp4",
-                                            "clock",
-                                            "bandwidth",
-                                            "usable",
-                                            "label_gb",
-                                            "usable_reading",
-                                            "kind",
-                                            "l2",
-                                            "direct",
-                                            "direct_links",
-                                            "direct_link_rate",
-                                            "c2c_rate",
-                                            "pcie",
-                                            NULL };
+  static const char *const known_keys[]
+      = { "product",    "board",     "aliases", "pci_ids",      "compute_capability",
+          "generation", "sm_count",  "tdp",     "source",       "fp32",
+          "tf32",       "fp16",      "bf16",    "fp8",          "fp4",
+          "clock",      "bandwidth", "usable",  "label_gb",     "usable_reading",
+          "kind",       "l2",        "direct",  "direct_links", "direct_link_rate",
+          "c2c_rate",   "pcie",      NULL };
   g_autoptr (TopoGpu) gpu = g_new0 (TopoGpu, 1);
   gpu->slug = g_strdup (slug);
   if (!read_identity (ini, gpu, error) || !read_peaks (ini, gpu, error)

@@ -34,6 +34,7 @@ typedef struct {
   char *slug;               /* "h100-sxm-80g" */
   char *product;            /* vendor's name, as the driver prints it */
   char **aliases;           /* other names, strv, may be empty; matched without regard to case */
+  char **pci_ids;           /* "10de:2330", strv, may be empty */
   char *compute_capability; /* "9.0", "gfx942"; NULL unknown */
   char *generation;         /* volta turing ampere ada hopper blackwell cdna3 tpu */
   guint32 sm_count;         /* SMs, CUs or cores; 0 unknown */
@@ -53,12 +54,20 @@ typedef struct {
   double c2c_bytes_per_s; /* GPU to its CPU, one direction; only when has_c2c */
   guint pcie_generation;  /* 0 unknown */
   double tdp_w;           /* NaN unknown */
+  char *board;            /* machine slug where a run names the card only; NULL: none is typical */
   char *source;
 } TopoGpu;
 
 TopoGpu *topo_gpu_new_from_ini (BaseIni *ini, const char *slug, GError **error);
 void topo_gpu_free (TopoGpu *gpu);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TopoGpu, topo_gpu_free)
+
+/*
+ * A GPU of which nothing is known, slug "unknown": what a topology dump that names no model has.
+ * Machines carry it while they are shown or written out; plans refuse it.
+ */
+TopoGpu *topo_gpu_new_unknown (void);
+gboolean topo_gpu_is_unknown (const TopoGpu *gpu);
 
 /* Peak of @dtype; a dtype the chip lacks gives 0. fp32 matmuls do not silently use tf32. */
 double topo_gpu_peak (const TopoGpu *gpu, TopoDtype dtype);

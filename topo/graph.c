@@ -40,7 +40,8 @@ guint32
 topo_graph_add_vertex (TopoGraph *graph, TopoVertexKind kind, guint32 index, gint32 numa,
                        gint32 socket, const char *name)
 {
-  TopoVertex vertex = { .kind = kind, .index = index, .numa = numa, .socket = socket };
+  TopoVertex vertex
+      = { .kind = kind, .index = index, .numa = numa, .socket = socket, .bridge = -1 };
   g_strlcpy (vertex.name, name, sizeof vertex.name);
   g_array_append_val (graph->vertices, vertex);
   graph->is_finished = FALSE;

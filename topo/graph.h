@@ -27,6 +27,7 @@ typedef struct {
   guint32 index; /* number within its kind: GPU 3 has 3 */
   gint32 numa;   /* NUMA node, -1 unknown */
   gint32 socket; /* -1 unknown */
+  gint32 bridge; /* host bridge it hangs below, numbered over the node; -1 unknown */
   char name[32]; /* "GPU3", "mlx5_0"; unique in the graph */
 } TopoVertex;
 

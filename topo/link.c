@@ -11,7 +11,8 @@ static const char *const kind_names[TOPO_LINK_N_KINDS] = {
   [TOPO_LINK_PCIE3] = "pcie3",     [TOPO_LINK_PCIE4] = "pcie4",
   [TOPO_LINK_PCIE5] = "pcie5",     [TOPO_LINK_PCIE6] = "pcie6",
   [TOPO_LINK_SHM] = "shm",         [TOPO_LINK_INTER_SOCKET] = "inter-socket",
-  [TOPO_LINK_NIC] = "nic",
+  [TOPO_LINK_NIC] = "nic",         [TOPO_LINK_NVLINK] = "nvlink",
+  [TOPO_LINK_PCIE] = "pcie",
 };
 
 static const char *const class_names[TOPO_LINK_CLASS_N_KINDS] = {
@@ -101,13 +102,13 @@ topo_link_kind_from_name (const char *name, TopoLinkKind *out)
 gboolean
 topo_link_kind_is_direct (TopoLinkKind kind)
 {
-  return kind <= TOPO_LINK_ICI;
+  return kind <= TOPO_LINK_ICI || kind == TOPO_LINK_NVLINK;
 }
 
 gboolean
 topo_link_kind_is_pcie (TopoLinkKind kind)
 {
-  return kind >= TOPO_LINK_PCIE3 && kind <= TOPO_LINK_PCIE6;
+  return (kind >= TOPO_LINK_PCIE3 && kind <= TOPO_LINK_PCIE6) || kind == TOPO_LINK_PCIE;
 }
 
 gboolean
@@ -119,12 +120,22 @@ topo_link_class_is_pcie (TopoLinkClass link_class)
 TopoLinkClass
 topo_link_class_of (TopoLinkKind kind, gboolean sys)
 {
+  if (kind == TOPO_LINK_NVLINK || kind == TOPO_LINK_PCIE)
+    return TOPO_LINK_CLASS_NONE;
   if (topo_link_kind_is_direct (kind))
     return (TopoLinkClass)(TOPO_LINK_CLASS_NVLINK1 + (kind - TOPO_LINK_NVLINK1));
   if (topo_link_kind_is_pcie (kind))
     return (TopoLinkClass)((sys ? TOPO_LINK_CLASS_PCIE3_SYS : TOPO_LINK_CLASS_PCIE3)
                            + (kind - TOPO_LINK_PCIE3));
   return kind == TOPO_LINK_SHM ? TOPO_LINK_CLASS_SHM : TOPO_LINK_CLASS_NONE;
+}
+
+TopoLinkKind
+topo_link_kind_of_pcie (guint generation)
+{
+  if (generation < 3 || generation > 6)
+    return TOPO_LINK_PCIE;
+  return (TopoLinkKind)(TOPO_LINK_PCIE3 + (generation - 3));
 }
 
 double

@@ -25,6 +25,8 @@ typedef enum {
   TOPO_LINK_INTER_SOCKET, /* QPI, UPI, xGMI between CPUs, or between NUMA nodes */
   TOPO_LINK_SHM,          /* host memory between processes of one host */
   TOPO_LINK_NIC,          /* NIC port to the fabric */
+  TOPO_LINK_NVLINK,       /* NVLink of a generation that the description does not tell */
+  TOPO_LINK_PCIE,         /* PCIe of a generation that the description does not tell */
   TOPO_LINK_N_KINDS
 } TopoLinkKind;
 
@@ -83,6 +85,9 @@ gboolean topo_link_class_is_pcie (TopoLinkClass link_class); /* with or without 
 /* Class of a group whose worst pair uses links of @kind. @sys: across sockets or through host
  * memory; matters for PCIe only. NIC and INTER_SOCKET have no class of their own: NONE. */
 TopoLinkClass topo_link_class_of (TopoLinkKind kind, gboolean sys);
+
+/* TOPO_LINK_PCIE3 for 3, …; TOPO_LINK_PCIE for 0, an unknown generation. */
+TopoLinkKind topo_link_kind_of_pcie (guint generation);
 
 /*
  * PCIe x16, one direction, bytes per second: what TLPs of a large copy can carry.

@@ -18,6 +18,8 @@ topo_machine_free (TopoMachine *machine)
   g_free (machine->price_as_of);
   g_free (machine->price_source);
   g_free (machine->direct_count);
+  g_free (machine->islands);
+  g_free (machine->fewer_links);
   g_free (machine->gpu_numa);
   g_free (machine->gpu_switch);
   g_free (machine->subsets);
@@ -60,12 +62,14 @@ static gboolean
 read_identity (BaseIni *ini, TopoMachine *machine, GError **error)
 {
   guint64 per_node = 0, domain = 0;
+  /* A dump of a host without GPUs is a machine to look at. */
+  guint64 fewest = topo_gpu_is_unknown (machine->gpu) ? 0 : 1;
   const char *name, *source;
   machine->power_limit_ratio = 1;
   base_ini_mark_used (ini, "machine", "gpu");
   if ((name = base_ini_get_string (ini, "machine", "name", error)) == NULL
-      || !base_ini_get_count (ini, "machine", "gpus_per_node", 1, TOPO_MAX_GPUS_PER_NODE, &per_node,
-                              error)
+      || !base_ini_get_count (ini, "machine", "gpus_per_node", fewest, TOPO_MAX_GPUS_PER_NODE,
+                              &per_node, error)
       || !base_ini_get_number_optional (ini, "machine", "power_limit_ratio", BASE_DIM_RATIO, 0.05,
                                         1, &machine->power_limit_ratio, error)
       || (source = base_ini_get_string (ini, "machine", "source", error)) == NULL)
@@ -76,9 +80,9 @@ read_identity (BaseIni *ini, TopoMachine *machine, GError **error)
   machine->name = g_strdup (name);
   machine->source = g_strdup (source);
   domain = per_node;
-  if (!base_ini_get_count_optional (ini, "machine", "domain", 1, MAX_DOMAIN, &domain, error))
+  if (!base_ini_get_count_optional (ini, "machine", "domain", fewest, MAX_DOMAIN, &domain, error))
     return FALSE;
-  if (domain % per_node != 0) {
+  if (per_node == 0 ? domain != 0 : domain % per_node != 0) {
     base_ini_set_error (ini, "machine", "domain", error,
                         "found %" G_GUINT64_FORMAT
                         ", expected a multiple of gpus_per_node (%" G_GUINT64_FORMAT ")",
@@ -107,12 +111,14 @@ TopoMachine *
 topo_machine_new_from_ini (BaseIni *ini, const char *slug, TopoGpu *gpu, GError **error)
 {
   static const char *const known_keys[]
-      = { "name",          "gpu",          "gpus_per_node", "domain",         "power_limit_ratio",
-          "source",        "wiring",       "nvls",          "kind",           "pairs",
-          "links_per_gpu", "link_rate",    "generation",    "links_per_pair", "uplink_generation",
-          "lanes",         "p2p",          "inter_socket",  "socket",         "numa",
-          "gpus",          "nics",         "fabric",        "nic_rate",       "serves",
-          "rails",         "per_gpu_hour", "assumed",       "as_of",          NULL };
+      = { "name",          "gpu",          "gpus_per_node",  "domain",         "power_limit_ratio",
+          "source",        "wiring",       "nvls",           "kind",           "pairs",
+          "links_per_gpu", "link_rate",    "generation",     "links_per_pair", "uplink_generation",
+          "lanes",         "p2p",          "inter_socket",   "socket",         "numa",
+          "gpus",          "nics",         "fabric",         "nic_rate",       "serves",
+          "joined",        "fewer",        "cpu_rate",       "parent",         "bridge",
+          "names",         "nic_rates",    "nic_generation", "nic_lanes",      "uplink_lanes",
+          "rails",         "per_gpu_hour", "assumed",        "as_of",          NULL };
   g_autoptr (TopoMachine) machine = g_new0 (TopoMachine, 1);
   g_auto (MachineLayout) layout;
   machine_layout_init (&layout);
@@ -120,7 +126,7 @@ topo_machine_new_from_ini (BaseIni *ini, const char *slug, TopoGpu *gpu, GError 
   machine->gpu = gpu;
   machine->assumed = g_new0 (char *, 1);
   if (!read_identity (ini, machine, error) || !machine_read_links (ini, machine, &layout, error)
-      || !check_domain (ini, machine, error) || !machine_read_network (ini, machine, error)
+      || !check_domain (ini, machine, error) || !machine_read_network (ini, machine, &layout, error)
       || !machine_read_pcie (ini, machine, &layout, error) || !read_price (ini, machine, error)
       || !base_ini_finish (ini, known_keys, error))
     return NULL;
@@ -133,12 +139,20 @@ topo_machine_new_from_ini (BaseIni *ini, const char *slug, TopoGpu *gpu, GError 
 }
 
 static TopoGpu *
-load_gpu_of (BaseIni *ini, const BaseCatalog *catalog, const char *gpu_name, GError **error)
+load_gpu_of (BaseIni *ini, const BaseCatalog *catalog, const char *gpu_name,
+             gboolean may_be_unknown, GError **error)
 {
   const char *own = base_ini_get_string (ini, "machine", "gpu", error);
   TopoGpu *gpu = NULL;
   if (own == NULL)
     return NULL;
+  if (gpu_name == NULL && strcmp (own, "unknown") == 0) {
+    if (may_be_unknown)
+      return topo_gpu_new_unknown ();
+    base_ini_set_error (ini, "machine", "gpu", error,
+                        "found 'unknown', expected a GPU of the catalog, there or with --gpu");
+    return NULL;
+  }
   if ((gpu = topo_gpu_load (catalog, gpu_name != NULL ? gpu_name : own, error)) == NULL
       && gpu_name == NULL)
     g_prefix_error (error, "%s:%u: [machine] gpu: ", base_ini_name (ini),
@@ -146,19 +160,33 @@ load_gpu_of (BaseIni *ini, const BaseCatalog *catalog, const char *gpu_name, GEr
   return gpu;
 }
 
-TopoMachine *
-topo_machine_load (const BaseCatalog *catalog, const char *name, const char *gpu_name,
-                   GError **error)
+static TopoMachine *
+load_machine (const BaseCatalog *catalog, const char *name, const char *gpu_name,
+              gboolean may_be_unknown, GError **error)
 {
   gboolean is_file = FALSE;
   g_autoptr (BaseIni) ini = base_catalog_open_any (catalog, "machines", name, &is_file, error);
   if (ini == NULL)
     return NULL;
-  TopoGpu *gpu = load_gpu_of (ini, catalog, gpu_name, error);
+  TopoGpu *gpu = load_gpu_of (ini, catalog, gpu_name, may_be_unknown, error);
   if (gpu == NULL)
     return NULL;
   g_autofree char *slug = is_file ? topo_slug_of_file (name) : g_strdup (name);
   return topo_machine_new_from_ini (ini, slug, gpu, error);
+}
+
+TopoMachine *
+topo_machine_load (const BaseCatalog *catalog, const char *name, const char *gpu_name,
+                   GError **error)
+{
+  return load_machine (catalog, name, gpu_name, FALSE, error);
+}
+
+TopoMachine *
+topo_machine_load_unfinished (const BaseCatalog *catalog, const char *name, const char *gpu_name,
+                              GError **error)
+{
+  return load_machine (catalog, name, gpu_name, TRUE, error);
 }
 
 GPtrArray *

@@ -6,8 +6,8 @@
 #define MAX_RATE_BYTES_PER_S 1e15
 #define MAX_LINKS            255
 
-static gboolean
-parse_range (const char *text, guint32 limit, guint64 *first, guint64 *last)
+gboolean
+machine_parse_range (const char *text, guint32 limit, guint64 *first, guint64 *last)
 {
   g_auto (GStrv) ends = g_strsplit (text, "-", 2);
   if (ends[0] == NULL || !base_units_parse_count (g_strstrip (ends[0]), 0, limit - 1, first, NULL))
@@ -24,9 +24,13 @@ machine_read_set (BaseIni *ini, const char *group, const char *key, guint32 limi
 {
   guint64 set = 0;
   g_auto (GStrv) items = base_ini_get_list (ini, group, key);
+  if (limit == 0 && items[0] != NULL) {
+    base_ini_set_error (ini, group, key, error, "found '%s', but there are none", items[0]);
+    return FALSE;
+  }
   for (char **item = items; *item != NULL; item++) {
     guint64 first, last;
-    if (!parse_range (*item, limit, &first, &last)) {
+    if (!machine_parse_range (*item, limit, &first, &last)) {
       base_ini_set_error (ini, group, key, error,
                           "found '%s', expected numbers or ranges from 0 to %u such as \"0-3, 5\"",
                           *item, limit - 1);
@@ -132,7 +136,7 @@ read_wiring (BaseIni *ini, TopoMachine *machine, const MachineLayout *layout, GE
   gboolean ok = TRUE;
   if (machine->wiring != TOPO_WIRING_PAIRS && machine->wiring != TOPO_WIRING_LINKS
       && machine->wiring != TOPO_WIRING_MESH)
-    return TRUE;
+    return machine_read_joined (ini, machine, layout, error);
   machine->direct_count = g_new0 (guint8, machine->gpus_per_node * machine->gpus_per_node);
   if (machine->wiring == TOPO_WIRING_MESH)
     ok = read_mesh (ini, machine, layout, error);
@@ -150,9 +154,14 @@ read_link_rates (BaseIni *ini, TopoMachine *machine, MachineLayout *layout, GErr
   double rate = gpu->direct_link_bytes_per_s;
   const char *kind = base_ini_get_string_or (ini, "links", "kind", NULL);
   machine->direct = machine->wiring == TOPO_WIRING_SHM ? TOPO_LINK_SHM : gpu->direct;
+  gboolean is_unknown = topo_gpu_is_unknown (gpu);
+  /* "nvlink" alone: of the generation of the GPU, which may be unknown. */
+  if (g_strcmp0 (kind, "nvlink") == 0 && gpu->has_direct)
+    kind = NULL;
   if (kind != NULL
       && (!topo_link_kind_from_name (kind, &machine->direct)
-          || !topo_link_kind_is_direct (machine->direct))) {
+          || !topo_link_kind_is_direct (machine->direct)
+          || (machine->direct == TOPO_LINK_NVLINK && !is_unknown))) {
     base_ini_set_error (ini, "links", "kind", error,
                         "found '%s', expected nvlink1 to nvlink5, xgmi or ici", kind);
     return FALSE;
@@ -163,7 +172,9 @@ read_link_rates (BaseIni *ini, TopoMachine *machine, MachineLayout *layout, GErr
       || !base_ini_get_number_optional (ini, "links", "link_rate", BASE_DIM_BYTES_PER_SECOND, 1e6,
                                         MAX_RATE_BYTES_PER_S, &rate, error))
     return FALSE;
-  if (links == 0 || !(rate > 0)) {
+  if (is_unknown && kind != NULL && links > 0 && !(rate > 0))
+    rate = NAN;
+  else if (links == 0 || !(rate > 0)) {
     base_ini_set_error (ini, "links", "wiring", error,
                         "GPU '%s' states no links of its own: expected kind, links_per_gpu and "
                         "link_rate here, or wiring = none",
@@ -171,6 +182,7 @@ read_link_rates (BaseIni *ini, TopoMachine *machine, MachineLayout *layout, GErr
     return FALSE;
   }
   layout->links_per_gpu = (guint32)links;
+  machine->links_per_gpu = (guint32)links;
   machine->direct_link_bytes_per_s = rate;
   machine->direct_bytes_per_s = links * rate;
   return TRUE;
@@ -204,5 +216,7 @@ machine_read_links (BaseIni *ini, TopoMachine *machine, MachineLayout *layout, G
   if (machine->wiring == TOPO_WIRING_NONE)
     return check_nvls (ini, machine, error);
   return read_link_rates (ini, machine, layout, error) && check_nvls (ini, machine, error)
+         && base_ini_get_number_optional (ini, "links", "cpu_rate", BASE_DIM_BYTES_PER_SECOND, 1e6,
+                                          MAX_RATE_BYTES_PER_S, &layout->cpu_bytes_per_s, error)
          && read_wiring (ini, machine, layout, error);
 }

@@ -80,24 +80,18 @@ read_serves (BaseIni *ini, TopoMachine *machine, GError **error)
   return TRUE;
 }
 
-gboolean
-machine_read_network (BaseIni *ini, TopoMachine *machine, GError **error)
+/* "unknown" leaves *out_known FALSE: the NICs are listed, nothing is known of what they plug into. */
+static gboolean
+read_fabric (BaseIni *ini, TopoMachine *machine, gboolean *out_known, GError **error)
 {
   guint fabric = TOPO_FABRIC_NONE;
-  guint64 nics = 0, rails = 0;
-  double rate = 0;
-  machine->fabric = TOPO_FABRIC_NONE;
-  if (!base_ini_has_group (ini, "network")) {
-    machine_assume (machine, "the network is unknown: plans stay inside one node");
+  const char *word = base_ini_get_string (ini, "network", "fabric", error);
+  if (word == NULL)
+    return FALSE;
+  *out_known = strcmp (word, "unknown") != 0;
+  if (!*out_known)
     return TRUE;
-  }
-  base_ini_mark_used (ini, "network", "source");
-  if (base_ini_get_string (ini, "network", "fabric", error) == NULL
-      || !base_ini_get_enum_optional (ini, "network", "fabric", topo_fabric_names, &fabric, error)
-      || !base_ini_get_count (ini, "network", "nics", 1, MAX_NICS, &nics, error)
-      || !base_ini_get_number (ini, "network", "nic_rate", BASE_DIM_BYTES_PER_SECOND, 1e5,
-                               MAX_NIC_BYTES_PER_S, &rate, error)
-      || !base_ini_get_count_optional (ini, "network", "rails", 1, MAX_NICS, &rails, error))
+  if (!base_ini_get_enum_optional (ini, "network", "fabric", topo_fabric_names, &fabric, error))
     return FALSE;
   if (fabric == TOPO_FABRIC_NONE) {
     base_ini_set_error (ini, "network", "fabric", error,
@@ -105,11 +99,91 @@ machine_read_network (BaseIni *ini, TopoMachine *machine, GError **error)
     return FALSE;
   }
   machine->fabric = (TopoFabric)fabric;
+  return TRUE;
+}
+
+/* A list with one entry per NIC, or absent. Returns: (owned) or NULL on failure. */
+static char **
+read_list_of_nics (BaseIni *ini, const char *key, guint n_nics, GError **error)
+{
+  g_auto (GStrv) items = base_ini_get_list (ini, "network", key);
+  guint n = g_strv_length (items);
+  if (n == 0 || n == n_nics)
+    return g_steal_pointer (&items);
+  base_ini_set_error (ini, "network", key, error, "found %u entries, expected one per NIC (%u)", n,
+                      n_nics);
+  return NULL;
+}
+
+static gboolean
+read_rate_list (BaseIni *ini, MachineLayout *layout, gboolean known, GError **error)
+{
+  g_auto (GStrv) rates = read_list_of_nics (ini, "nic_rates", layout->nics->len, error);
+  for (guint c = 0; rates != NULL && rates[0] != NULL && c < layout->nics->len; c++) {
+    MachineNic *nic = &g_array_index (layout->nics, MachineNic, c);
+    if (!known && strcmp (rates[c], "unknown") == 0)
+      continue;
+    if (!base_units_parse (rates[c], BASE_DIM_BYTES_PER_SECOND, &nic->bytes_per_s, NULL)
+        || nic->bytes_per_s < 1e5 || nic->bytes_per_s > MAX_NIC_BYTES_PER_S) {
+      base_ini_set_error (ini, "network", "nic_rates", error,
+                          "found '%s', expected a rate such as 400Gb/s%s", rates[c],
+                          known ? "" : ", or unknown");
+      return FALSE;
+    }
+  }
+  return rates != NULL;
+}
+
+static gboolean
+read_nic_list (BaseIni *ini, MachineLayout *layout, gboolean known, GError **error)
+{
+  guint64 nics = 0;
+  double rate = NAN;
+  if (!base_ini_get_count (ini, "network", "nics", 1, MAX_NICS, &nics, error))
+    return FALSE;
+  gboolean required = known && !base_ini_has_key (ini, "network", "nic_rates");
+  if (required
+          ? !base_ini_get_number (ini, "network", "nic_rate", BASE_DIM_BYTES_PER_SECOND, 1e5,
+                                  MAX_NIC_BYTES_PER_S, &rate, error)
+          : !base_ini_get_number_optional (ini, "network", "nic_rate", BASE_DIM_BYTES_PER_SECOND,
+                                           1e5, MAX_NIC_BYTES_PER_S, &rate, error))
+    return FALSE;
+  for (guint64 c = 0; c < nics; c++) {
+    MachineNic nic = { .bytes_per_s = rate };
+    g_array_append_val (layout->nics, nic);
+  }
+  g_auto (GStrv) names = read_list_of_nics (ini, "names", (guint)nics, error);
+  if (names == NULL)
+    return FALSE;
+  for (guint c = 0; names[0] != NULL && c < nics; c++)
+    g_array_index (layout->nics, MachineNic, c).name = g_strdup (names[c]);
+  return read_rate_list (ini, layout, known, error);
+}
+
+gboolean
+machine_read_network (BaseIni *ini, TopoMachine *machine, MachineLayout *layout, GError **error)
+{
+  gboolean known = FALSE;
+  guint64 rails = 0;
+  machine->fabric = TOPO_FABRIC_NONE;
+  if (!base_ini_has_group (ini, "network")) {
+    machine_assume (machine, "the network is unknown: plans stay inside one node");
+    return TRUE;
+  }
+  base_ini_mark_used (ini, "network", "source");
+  if (!read_fabric (ini, machine, &known, error) || !read_nic_list (ini, layout, known, error))
+    return FALSE;
+  if (!known) {
+    machine_assume (machine, "the network is unknown: plans stay inside one node");
+    return TRUE;
+  }
+  if (!base_ini_get_count_optional (ini, "network", "rails", 1, MAX_NICS, &rails, error))
+    return FALSE;
   machine->rails = (guint32)rails;
-  machine->n_nics = (guint32)nics;
-  machine->nics = g_new0 (TopoNic, nics);
-  for (guint64 c = 0; c < nics; c++)
-    machine->nics[c].bytes_per_s = rate;
+  machine->n_nics = layout->nics->len;
+  machine->nics = g_new0 (TopoNic, machine->n_nics);
+  for (guint c = 0; c < machine->n_nics; c++)
+    machine->nics[c].bytes_per_s = g_array_index (layout->nics, MachineNic, c).bytes_per_s;
   if (!read_serves (ini, machine, error))
     return FALSE;
   machine->nic_bytes_per_s_per_gpu = topo_machine_nic_share (machine, all_gpus (machine));

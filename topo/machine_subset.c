@@ -70,7 +70,7 @@ pcie_subset (const TopoMachine *machine, const guint8 *members, guint32 n, TopoS
   }
   gboolean sys = out->crosses_socket || machine->p2p == TOPO_P2P_NONE
                  || (machine->p2p == TOPO_P2P_SWITCH && !one_switch);
-  TopoLinkKind kind = (TopoLinkKind)(TOPO_LINK_PCIE3 + (machine->pcie_generation - 3));
+  TopoLinkKind kind = topo_link_kind_of_pcie (machine->pcie_generation);
   out->link_class = topo_link_class_of (kind, sys);
   out->bytes_per_s = machine->pcie_bytes_per_s;
 }
@@ -85,7 +85,11 @@ compute_subset (const TopoMachine *machine, guint64 mask, TopoSubset *out)
     members[n++] = (guint8)__builtin_ctzll (rest);
   if (n < 2)
     return;
-  guint32 links = machine->direct_count == NULL ? 0 : min_cut_links (machine, members, n);
+  guint32 links = 0;
+  if (machine->direct_count != NULL)
+    links = min_cut_links (machine, members, n);
+  else if (machine->wiring == TOPO_WIRING_SWITCH)
+    links = machine_switch_links (machine, mask);
   if (links == 0) {
     pcie_subset (machine, members, n, out);
     return;
@@ -94,10 +98,18 @@ compute_subset (const TopoMachine *machine, guint64 mask, TopoSubset *out)
   out->bytes_per_s = links * machine->direct_link_bytes_per_s;
 }
 
+/* Every GPU of the domain reaches every other at full rate. */
+static gboolean
+is_uniform (const TopoMachine *machine)
+{
+  return machine->wiring != TOPO_WIRING_NONE && machine->direct_count == NULL
+         && machine->islands == NULL && machine->fewer_links == NULL;
+}
+
 void
 topo_machine_subset (const TopoMachine *machine, guint64 mask, TopoSubset *out)
 {
-  if (machine->wiring != TOPO_WIRING_NONE && machine->direct_count == NULL) {
+  if (is_uniform (machine)) {
     *out = (TopoSubset){ .link_class = topo_link_class_of (machine->direct, FALSE),
                          .bytes_per_s = machine->direct_bytes_per_s };
     return;
@@ -116,7 +128,7 @@ machine_fill_subsets (TopoMachine *machine)
   if (n <= 8) {
     TopoSubset *subsets = g_new0 (TopoSubset, (gsize)1 << n);
     for (guint64 mask = 0; mask < G_GUINT64_CONSTANT (1) << n; mask++)
-      if (machine->wiring == TOPO_WIRING_NONE || machine->direct_count != NULL)
+      if (!is_uniform (machine))
         compute_subset (machine, mask, &subsets[mask]);
     machine->subsets = subsets;
   }
