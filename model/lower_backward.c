@@ -216,12 +216,13 @@ write_weight_grad (Lower *b, PendingWeightGrad *pending)
 /* Without sequence parallelism the input gradients of a column-parallel layer are summed here; with
  * it, the mirror of the forward gather does it. */
 static guint32
-reduce_column_grad (Lower *b, const ModelOp *forward, guint32 grad)
+reduce_column_grad (Lower *b, const ModelOp *forward, guint16 modules, guint32 grad)
 {
   guint64 bytes = b->tensors[grad].local_bytes;
   if (!b->reduces)
     return grad;
-  if (!(forward->flags & MODEL_OP_HEAD) && b->layout->tp_sync < 1)
+  gboolean whole = forward->flags & MODEL_OP_HEAD || modules & MODEL_RECOMPUTE_SHARED_EXPERTS;
+  if (!whole && b->layout->tp_sync < 1)
     bytes = bytes / forward->k * (guint64)((double)forward->k * b->layout->tp_sync);
   guint32 sum = lower_clone (b, grad);
   lower_begin_collective (b, "tp_all_reduce_grad", MODEL_COLLECTIVE_ALL_REDUCE, MODEL_GROUP_TP,
@@ -256,7 +257,7 @@ backward_gemm (Lower *b, guint index, PendingWeightGrad *pending)
   lower_out (b, grad);
   lower_end (b);
   if (meta.parallel == LOWER_COLUMN_PARALLEL)
-    grad = reduce_column_grad (b, &forward, grad);
+    grad = reduce_column_grad (b, &forward, meta.modules, grad);
   contribute (b, forward.in[0], grad);
 }
 

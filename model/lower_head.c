@@ -119,7 +119,7 @@ lower_head (Lower *b, guint32 x)
                      .n = model_shard_ceil (b->padded_vocab, b->layout->tp),
                      .k = hidden,
                      .batch = 1,
-                     .flags = MODEL_OP_HEAD };
+                     .flags = MODEL_OP_HEAD | MODEL_OP_UNQUANTIZED };
   lower_gemm (b, &gemm, in, &logits, 1);
   return lower_loss (b, logits, logit_bytes);
 }

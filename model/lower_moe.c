@@ -181,7 +181,7 @@ gate_shared (Lower *b, guint32 normed, guint32 shared)
     .n = 1,
     .k = b->arch->hidden,
     .batch = 1,
-    .flags = MODEL_OP_HEAD,
+    .flags = MODEL_OP_UNQUANTIZED,
   };
   lower_gemm (b, &gemm, normed, &score, 1);
   guint32 out = lower_activation (b, "gated_shared", LOWER_SEQUENCE, b->arch->hidden);

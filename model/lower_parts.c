@@ -87,6 +87,7 @@ lower_column_input (Lower *b, guint32 x, guint64 columns)
                                    b->tokens, columns);
   lower_begin_collective (b, "tp_all_gather", MODEL_COLLECTIVE_ALL_GATHER, MODEL_GROUP_TP,
                           MODEL_STREAM_TP, b->tensors[gathered].local_bytes);
+  lower_current (b)->dtype = (guint8)dtype;
   lower_in (b, input);
   lower_out (b, gathered);
   lower_current_meta (b)->regather = TRUE;
@@ -105,7 +106,7 @@ lower_gemm (Lower *b, const LowerGemm *gemm, guint32 input, const guint32 *outs,
   op->flags = gemm->flags;
   if (gemm->flags & MODEL_OP_ROUTER)
     op->dtype = MODEL_DTYPE_FP32;
-  else if (b->quantizes && !(gemm->flags & MODEL_OP_HEAD))
+  else if (b->quantizes && !(gemm->flags & MODEL_OP_UNQUANTIZED))
     op->dtype = (guint8)b->layout->dtype;
   lower_in (b, input);
   lower_in (b, lower_weight (b, gemm->weight));

@@ -82,6 +82,7 @@ enum {
   MODEL_OP_HEAD = 1 << 2,       /* GEMM of the output head: 16-bit whatever the layout's dtype */
   MODEL_OP_GROUPED = 1 << 3,    /* batch = local experts, as one kernel or a loop (profile) */
   MODEL_OP_ROUTER = 1 << 4,     /* fp32 router GEMM */
+  MODEL_OP_UNQUANTIZED = 1 << 5, /* GEMM that stays in the storage dtype whatever the layout's */
 };
 
 #define MODEL_OP_MAX_IN  10

@@ -1,4 +1,5 @@
 /* Laws that hold for every model and layout, on random ones. */
+#include "base/catalog.h"
 #include "base/philox.h"
 #include "model/program.h"
 #include "tests/model_fixtures.h"
@@ -427,13 +428,63 @@ test_padding (void **state)
                     2 * 512 * 256 + 2 * (256 * (768 + 1536) / 2 + 512) + 256);
 }
 
+/* One catalog model under one catalog profile: life of tensors, parameters, FLOPs with padding. */
+static void
+check_preset (const ModelArch *arch, const ModelProfile *profile, guint32 tp)
+{
+  g_autoptr (GError) error = NULL;
+  /* 2560 tokens give every expert of every preset a whole number of them (160 experts, 6 chosen) */
+  ModelJob job = { .seq = 2560, .global_batch = 2, .dropout = arch->dropout };
+  ModelLayout layout = fixture_layout (tp, tp > 1);
+  g_autoptr (ModelProgram) program = model_program_new (arch, &job, &layout, profile, 0, &error);
+  assert_no_error (error);
+  check_life (program);
+  check_gradients (program);
+  guint64 global, local,
+      vocab = model_params_padded_vocab (arch->vocab, tp, profile->vocab_multiple);
+  guint64 padded
+      = (vocab - arch->vocab) * arch->hidden; /* of one matrix of the vocabulary's size */
+  count_weights (program, &global, &local);
+  guint64 listed = model_params_total (arch) + 2 * padded;
+  listed += arch->tied ? arch->vocab * arch->hidden : 0;
+  listed += arch->head_bias ? vocab - arch->vocab : 0;
+  assert_int_equal (global, listed);
+  ModelProgramFlop flop;
+  model_program_flop (program, &flop);
+  assert_near (flop.model_flop * tp, model_step_flop (arch, &job) + 6.0 * (double)padded * 2560 * 2,
+               1e-9);
+}
+
+static void
+test_presets (void **state)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *dir = g_build_filename (g_getenv ("PLAIT_TEST_DIR"), "..", "catalog", NULL);
+  g_autoptr (BaseCatalog) catalog = base_catalog_new (dir, &error);
+  assert_no_error (error);
+  g_auto (GStrv) models = base_catalog_list (catalog, "models");
+  g_auto (GStrv) profiles = base_catalog_list (catalog, "profiles");
+  assert_true (g_strv_length (models) >= 20);
+  for (guint i = 0; models[i] != NULL; i++) {
+    g_autoptr (ModelArch) arch = model_arch_load (catalog, models[i], &error);
+    assert_no_error (error);
+    for (guint j = 0; profiles[j] != NULL; j++) {
+      g_autoptr (ModelProfile) profile = model_profile_load (catalog, profiles[j], &error);
+      assert_no_error (error);
+      check_preset (arch, profile, 1);
+      if (arch->attention.heads % 2 == 0)
+        check_preset (arch, profile, 2);
+    }
+  }
+}
+
 int
 main (void)
 {
   static const struct CMUnitTest tests[] = {
     cmocka_unit_test (test_programs), cmocka_unit_test (test_weights_split_evenly),
     cmocka_unit_test (test_tp_bytes), cmocka_unit_test (test_memory),
-    cmocka_unit_test (test_padding),
+    cmocka_unit_test (test_padding),  cmocka_unit_test (test_presets),
   };
   return cmocka_run_group_tests_name ("model_laws", tests, NULL, NULL);
 }
