@@ -326,7 +326,7 @@ begin_run (const AppPlanRequest *request, AppPlanResult *result, GError **error)
 {
   g_autoptr (DbDatabase) db = db_database_open (request->db_path, DB_OPEN_READ_WRITE,
                                                 &result->warning, error);
-  DbRunRecord run = { .command = "plan", .inputs = result->inputs_json };
+  DbRunRecord run = { .command = "plan", .inputs = result->inputs_json, .inputs_hash = result->hash };
 
   if (db == NULL || !db_store_begin_run (db, &run, &result->run_id, error))
     return NULL;
