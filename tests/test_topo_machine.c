@@ -112,6 +112,54 @@ test_other_card_on_the_board (void **state)
   g_clear_error (&error);
 }
 
+/* Runs that name the card only. */
+static void
+test_only_the_card (void **state)
+{
+  static const struct {
+    const char *card;
+    guint32 per_node;
+    const char *slug;
+    guint32 gpus_per_node;
+  } cases[] = {
+    { "L40S", 8, "l40s-8x-pcie", 8 },       { "H800-80G", 8, "hgx-h800", 8 },
+    { "RTX3090-24G", 1, "rtx-3090-x1", 1 }, { "RTX5090-32G", 2, "rtx-5090-x2", 2 },
+    { "GH200", 1, "gh200-96g-x1", 1 },      { "NVIDIA H100 NVL", 4, "h100-pcie-nvlink", 4 },
+  };
+  GError *error = NULL;
+  g_autoptr (BaseCatalog) catalog = open_catalog ();
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autoptr (TopoMachine) machine
+        = topo_machine_load_for_gpu (catalog, cases[i].card, cases[i].per_node, &error);
+    assert_no_error (error);
+    assert_string_equal (machine->slug, cases[i].slug);
+    assert_int_equal (machine->gpus_per_node, cases[i].gpus_per_node);
+    guint n = g_strv_length (machine->assumed);
+    assert_non_null (strstr (machine->assumed[n - 1], "only the card is known"));
+  }
+  assert_null (topo_machine_load_for_gpu (catalog, "RTX3091", 1, &error));
+  assert_message (error, "RTX3091");
+  g_clear_error (&error);
+  assert_null (topo_machine_load_for_gpu (catalog, "RTX3090", 0, &error));
+  assert_message (error, "gpus_per_node");
+  g_clear_error (&error);
+}
+
+/* A card's board exists and can carry it. */
+static void
+test_boards (void **state)
+{
+  GError *error = NULL;
+  g_autoptr (BaseCatalog) catalog = open_catalog ();
+  g_autoptr (TopoGpuTable) table = topo_gpu_table_new (catalog, &error);
+  for (guint i = 0; i < topo_gpu_table_size (table); i++) {
+    const TopoGpu *gpu = topo_gpu_table_get (table, i);
+    g_autoptr (TopoMachine) machine = topo_machine_load_for_gpu (catalog, gpu->slug, 2, &error);
+    assert_no_error (error);
+    assert_string_equal (machine->gpu->slug, gpu->slug);
+  }
+}
+
 static const char good_machine[] = "[machine]\n"
                                    "name = Test box\n"
                                    "gpu = h100-sxm-80g\n"
@@ -362,6 +410,8 @@ main (void)
   const struct CMUnitTest fixed[] = {
     cmocka_unit_test (test_catalog_is_the_table),
     cmocka_unit_test (test_other_card_on_the_board),
+    cmocka_unit_test (test_only_the_card),
+    cmocka_unit_test (test_boards),
     cmocka_unit_test (test_good_file),
     cmocka_unit_test (test_truncated),
   };
