@@ -11,6 +11,7 @@ typedef struct {
   double ring_s[COST_PASS_N_KINDS];      /* cp ring exchanges */
   double attention_s[COST_PASS_N_KINDS]; /* what they hide under */
   double regather_s;                     /* waits for the GEMM it runs beside */
+  double reduction_s;                    /* exposed so far; waits for a weight gradient */
   guint32 local_experts;
 } Walk;
 
@@ -32,10 +33,28 @@ add_tp (CostBlock *block, Walk *walk, const ModelOp *op, double time_s)
 {
   CostPass pass = pass_of (op);
   block->tp_s[pass] += time_s;
-  if (op->flags & MODEL_OP_REGATHER && op->phase == MODEL_PHASE_BACKWARD_INPUT)
+  if (op->phase != MODEL_PHASE_BACKWARD_INPUT)
+    block->exposed_tp_s[pass] += time_s * walk->tp_exposed_ratio;
+  else if (op->flags & MODEL_OP_REGATHER)
     walk->regather_s += time_s;
   else
-    block->exposed_tp_s[pass] += time_s * walk->tp_exposed_ratio;
+    walk->reduction_s += time_s * walk->tp_exposed_ratio;
+}
+
+/* A compute op runs beside the collectives before it: what of them still shows. */
+static void
+hide_tp (CostBlock *block, Walk *walk, const ModelOp *op, double time_s)
+{
+  double *exposed_s = &block->exposed_tp_s[COST_PASS_BACKWARD_INPUT];
+  if (op->kind == MODEL_OP_GEMM && op->phase == MODEL_PHASE_BACKWARD_INPUT) {
+    *exposed_s += fmax (0, walk->regather_s - time_s);
+    walk->regather_s = 0;
+  }
+  if (op->kind == MODEL_OP_GEMM && op->phase == MODEL_PHASE_BACKWARD_WEIGHT)
+    walk->reduction_s
+        -= walk->context->numbers->profile.overlap_wgrad_ratio * fmin (walk->reduction_s, time_s);
+  *exposed_s += walk->reduction_s;
+  walk->reduction_s = 0;
 }
 
 static void
@@ -58,14 +77,9 @@ add_compute (CostBlock *block, Walk *walk, const ModelOp *op, double time_s)
     block->recompute_s += time_s;
   if (op->kind == MODEL_OP_ATTENTION)
     walk->attention_s[pass] += time_s;
-  if (op->kind != MODEL_OP_GEMM)
-    return;
-  if (op->flags & MODEL_OP_GROUPED)
+  if (op->kind == MODEL_OP_GEMM && op->flags & MODEL_OP_GROUPED)
     walk->local_experts = MAX (walk->local_experts, op->batch);
-  if (op->phase == MODEL_PHASE_BACKWARD_INPUT) {
-    block->exposed_tp_s[pass] += fmax (0, walk->regather_s - time_s);
-    walk->regather_s = 0;
-  }
+  hide_tp (block, walk, op, time_s);
 }
 
 static void
@@ -93,14 +107,13 @@ add_op (CostBlock *block, Walk *walk, const ModelOp *op)
 static void
 finish_exposure (CostBlock *block, const Walk *walk)
 {
+  /* Collectives with nothing after them hide under nothing. */
+  block->exposed_tp_s[COST_PASS_BACKWARD_INPUT] += walk->regather_s + walk->reduction_s;
   for (guint i = 0; i < COST_PASS_N_KINDS; i++) {
     block->exposed_cp_s[i] += fmax (0, walk->ring_s[i] - walk->attention_s[i]);
     block->pass_s[i] = block->compute_s[i] + block->exposed_tp_s[i] + block->exposed_cp_s[i]
                        + block->exposed_ep_s[i];
   }
-  /* A gather without a GEMM after it hides under nothing. */
-  block->exposed_tp_s[COST_PASS_BACKWARD_INPUT] += walk->regather_s;
-  block->pass_s[COST_PASS_BACKWARD_INPUT] += walk->regather_s;
 }
 
 /* Stretches @n passes from @first, as one, to at least @least_s. */

@@ -4,7 +4,9 @@
  * with communication split into what is exposed and what hides under compute:
  *   tp  t · (1 - overlap), overlap = profile.overlap_tp_ratio with overlap_tp, else
  *       step.unoverlapped_tp_ratio. A gather that backward makes again (sequence parallelism) runs
- *       beside the input-gradient GEMM that follows it and shows only beyond it.
+ *       beside the input-gradient GEMM that follows it and shows only beyond it. What is left of a
+ *       reduction that is followed by a weight gradient hides under that one's time by
+ *       profile.overlap_wgrad_ratio; schedules that run weight gradients apart lose this.
  *   cp  ring exchanges hide under the attention of their pass and show only beyond it; all-gathers
  *       and all-to-alls show in full.
  *   ep  t · (1 - profile.overlap_ep_ratio).

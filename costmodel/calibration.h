@@ -81,6 +81,8 @@ typedef struct {
   double host_layer_s;             /* CPU time to launch one layer's forward and backward */
   double p2p_host_s;               /* CPU time per pipeline message; also at step.p2p_host_s */
   double overlap_tp_ratio;         /* share of tp communication hidden with overlap_tp set */
+  double overlap_wgrad_ratio;      /* share of the collective after an input gradient that hides
+                                      under the weight gradient launched beside it */
   double overlap_dp_ratio;         /* share of a stage's time under which dp traffic can hide,
                                       with overlap_dp set */
   double overlap_ep_ratio;         /* share of expert all-to-all hidden */

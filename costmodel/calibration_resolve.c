@@ -56,6 +56,8 @@ gpu_key_matters (const TopoMachine *machine, const char *key)
     return machine->gpu->peak_flop_per_s[TOPO_DTYPE_FP4] > 0;
   if (strcmp (key, "nvls_share") == 0)
     return machine->nvls;
+  if (strcmp (key, "power_exponent") == 0)
+    return machine->power_limit_ratio > 0 && machine->power_limit_ratio < 1;
   return TRUE;
 }
 

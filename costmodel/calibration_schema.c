@@ -68,6 +68,7 @@ static const CostKey profile_keys[] = {
   TIME ("host_layer", CostProfileNumbers, host_layer_s, 10),
   TIME ("p2p_host", CostProfileNumbers, p2p_host_s, 1),
   RATIO ("overlap_tp", CostProfileNumbers, overlap_tp_ratio, 0, 1),
+  RATIO ("overlap_wgrad", CostProfileNumbers, overlap_wgrad_ratio, 0, 1),
   RATIO ("overlap_dp", CostProfileNumbers, overlap_dp_ratio, 0, 1),
   RATIO ("overlap_ep", CostProfileNumbers, overlap_ep_ratio, 0, 1),
   RATIO ("attention_portable", CostProfileNumbers, attention_portable_ratio, 0, 1),

@@ -1,48 +1,5 @@
 /* Ops on machines of the catalog: dtypes, groups, and how each kind is priced. */
-#include "costmodel/opcost.h"
-#include "tests/testutil.h"
-
-typedef struct {
-  BaseCatalog *catalog;
-  CostCalibration *calibration;
-  TopoMachine *machine;
-  ModelProfile *profile;
-  CostNumbers numbers;
-  CostContext context;
-} Bench;
-
-/* @layout is of tp·cp·dp·pp GPUs of @machine. */
-static void
-bench_init (Bench *bench, const char *machine, const char *profile, const ModelLayout *layout)
-{
-  g_autoptr (GError) error = NULL;
-  ModelRankMap map;
-  memset (bench, 0, sizeof *bench);
-  bench->catalog = base_catalog_new (NULL, &error);
-  assert_no_error (error);
-  bench->calibration = cost_calibration_load (bench->catalog, "default", &error);
-  assert_no_error (error);
-  bench->machine = topo_machine_load (bench->catalog, machine, NULL, &error);
-  assert_no_error (error);
-  bench->profile = model_profile_load (bench->catalog, profile, &error);
-  assert_no_error (error);
-  assert_true (
-      cost_numbers_init (&bench->numbers, bench->calibration, bench->machine, profile, &error));
-  assert_no_error (error);
-  model_rankmap_init (&map, layout);
-  cost_context_init (&bench->context, bench->machine, bench->profile, &bench->numbers, &map);
-}
-
-static void
-bench_clear (Bench *bench)
-{
-  cost_numbers_clear (&bench->numbers);
-  model_profile_free (bench->profile);
-  topo_machine_free (bench->machine);
-  cost_calibration_free (bench->calibration);
-  base_catalog_free (bench->catalog);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Bench, bench_clear)
+#include "tests/costmodel_bench.h"
 
 static ModelLayout
 layout_of (guint32 tp, guint32 ep, guint32 dp)
@@ -87,7 +44,8 @@ test_dtype (void **state)
   ModelLayout layout = layout_of (8, 1, 1);
   g_auto (Bench) bench = { 0 };
   g_autoptr (GError) error = NULL;
-  bench_init (&bench, c->machine, "megatron", &layout);
+  bench_init (&bench, c->machine, "megatron");
+  bench_place (&bench, &layout);
   gboolean can = cost_context_check_dtype (&bench.context, c->dtype, &error);
   ModelOp op = {
     .kind = MODEL_OP_GEMM, .dtype = (guint8)c->dtype, .m = 4096, .n = 4096, .k = 4096, .batch = 1
@@ -111,7 +69,8 @@ test_memory_bound (void **state)
 {
   ModelLayout layout = layout_of (8, 1, 1);
   g_auto (Bench) bench = { 0 };
-  bench_init (&bench, "hgx-h100", "megatron", &layout);
+  bench_init (&bench, "hgx-h100", "megatron");
+  bench_place (&bench, &layout);
   ModelOp op = { .kind = MODEL_OP_NORM, .read_bytes = 1 << 26, .write_bytes = 1 << 26 };
   assert_near (cost_op_s (&bench.context, &op), (58.17 + 2.51) * 1e-6, 1e-3);
   op.kind = MODEL_OP_CAST;
@@ -128,7 +87,8 @@ test_gemm_flags (void **state)
 {
   ModelLayout layout = layout_of (8, 1, 1);
   g_auto (Bench) bench = { 0 };
-  bench_init (&bench, "hgx-h100", "megatron", &layout);
+  bench_init (&bench, "hgx-h100", "megatron");
+  bench_place (&bench, &layout);
   ModelOp op = {
     .kind = MODEL_OP_GEMM, .dtype = MODEL_DTYPE_BF16, .m = 4096, .n = 4096, .k = 4096, .batch = 1
   };
@@ -164,7 +124,8 @@ test_groups (void **state)
 {
   ModelLayout layout = layout_of (8, 8, 4);
   g_auto (Bench) bench = { 0 };
-  bench_init (&bench, "hgx-h100", "megatron", &layout);
+  bench_init (&bench, "hgx-h100", "megatron");
+  bench_place (&bench, &layout);
   const TopoGroupShape *shapes = bench.context.shapes;
   assert_int_equal (shapes[MODEL_GROUP_TP].ranks, 8);
   assert_int_equal (shapes[MODEL_GROUP_TP].domains, 1);
