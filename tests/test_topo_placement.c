@@ -108,6 +108,61 @@ test_shape (void **state)
   assert_int_equal (shape.nvls, c->nvls);
 }
 
+/* An HGX H100 whose switch has lost links; @joined is a line of [links]. */
+static TopoMachine *
+damaged_machine (const char *joined)
+{
+  GError *error = NULL;
+  g_autoptr (BaseCatalog) catalog = open_catalog ();
+  g_autofree char *text
+      = g_strdup_printf ("[machine]\nname = x\ngpu = h100-sxm-80g\ngpus_per_node = 8\n"
+                         "source = test\n[links]\nwiring = switch\nnvls = yes\n%s\n"
+                         "[pcie]\ngeneration = 5\ninter_socket = 22GB/s\n"
+                         "[numa 0]\ngpus = 0-3\n[numa 1]\ngpus = 4-7\n",
+                         joined);
+  g_autoptr (BaseIni) ini = base_ini_new_from_data (text, -1, "x.ini", &error);
+  assert_no_error (error);
+  TopoGpu *gpu = topo_gpu_load (catalog, "h100-sxm-80g", &error);
+  assert_no_error (error);
+  TopoMachine *machine = topo_machine_new_from_ini (ini, "x", gpu, &error);
+  assert_no_error (error);
+  return machine;
+}
+
+typedef struct {
+  const char *name;
+  const char *joined;
+  guint32 stride, size;
+  const char *link_class;
+  double intra_bytes_per_s;
+  gboolean crosses_socket, nvls;
+} DamagedCase;
+
+static const DamagedCase damaged[] = {
+  { "damaged/none", "", 1, 8, "nvlink4", 450e9, FALSE, TRUE },
+  /* GPU 2 is off NVLink: whoever groups with it uses PCIe, and the worst group counts */
+  { "damaged/all", "joined = 0-1, 3-7", 1, 8, "pcie5-sys", 63e9, TRUE, FALSE },
+  { "damaged/pairs", "joined = 0-1, 3-7", 1, 2, "pcie5", 63e9, FALSE, FALSE },
+  { "damaged/far_pairs", "joined = 0-1, 3-7", 4, 2, "pcie5-sys", 63e9, TRUE, FALSE },
+  { "damaged/two_boards", "joined = 0-3 | 4-7", 1, 4, "nvlink4", 450e9, FALSE, TRUE },
+  { "damaged/across_boards", "joined = 0-3 | 4-7", 4, 2, "pcie5-sys", 63e9, TRUE, FALSE },
+  /* 16 of 18 links: 16 x 25 */
+  { "damaged/fewer_links", "fewer = 3:16", 1, 8, "nvlink4", 400e9, FALSE, TRUE },
+};
+
+static void
+test_damaged (void **state)
+{
+  const DamagedCase *c = *state;
+  TopoGroupShape shape;
+  g_autoptr (TopoMachine) machine = damaged_machine (c->joined);
+  topo_group_shape (machine, 8, c->stride, c->size, &shape);
+  assert_string_equal (topo_link_class_name ((TopoLinkClass)shape.link_class), c->link_class);
+  assert_near (shape.intra_bytes_per_s, c->intra_bytes_per_s, 1e-12);
+  assert_int_equal (shape.crosses_socket, c->crosses_socket);
+  assert_int_equal (shape.nvls, c->nvls);
+}
+
 /* ---- a plain enumeration, written without the closed forms ---- */
 
 /* Smallest cut of the links among @mask, over all ways to split it in two. */
@@ -346,7 +401,8 @@ main (void)
     cmocka_unit_test (test_against_enumeration),
     cmocka_unit_test (test_monotonic),
   };
-  struct CMUnitTest tests[G_N_ELEMENTS (fixed) + G_N_ELEMENTS (shapes) + G_N_ELEMENTS (bottlenecks)]
+  struct CMUnitTest tests[G_N_ELEMENTS (fixed) + G_N_ELEMENTS (shapes) + G_N_ELEMENTS (bottlenecks)
+                          + G_N_ELEMENTS (damaged)]
       = { 0 };
   guint n = 0;
   for (guint i = 0; i < G_N_ELEMENTS (fixed); i++)
@@ -359,5 +415,9 @@ main (void)
     tests[n++] = (struct CMUnitTest){ .name = bottlenecks[i].name,
                                       .test_func = test_bottleneck,
                                       .initial_state = (void *)&bottlenecks[i] };
+  for (guint i = 0; i < G_N_ELEMENTS (damaged); i++)
+    tests[n++] = (struct CMUnitTest){ .name = damaged[i].name,
+                                      .test_func = test_damaged,
+                                      .initial_state = (void *)&damaged[i] };
   return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -204,6 +204,15 @@ inter_rate (const Groups *groups, const TopoGroupShape *shape)
   return worst_nic_share (groups);
 }
 
+/* Any two GPUs of a domain are joined alike: a switch (or torus) that has lost no link. */
+static gboolean
+is_uniform (const TopoMachine *machine)
+{
+  gboolean joins_all = machine->wiring == TOPO_WIRING_SWITCH || machine->wiring == TOPO_WIRING_TORUS
+                       || machine->wiring == TOPO_WIRING_SHM;
+  return joins_all && machine->islands == NULL && machine->fewer_links == NULL;
+}
+
 static void
 describe (Groups *groups, TopoGroupShape *out)
 {
@@ -215,13 +224,13 @@ describe (Groups *groups, TopoGroupShape *out)
   if (groups->size == 1)
     return;
   groups->domain = topo_machine_domain_in_use (machine, groups->world);
-  groups->uniform = machine->wiring == TOPO_WIRING_SWITCH || machine->wiring == TOPO_WIRING_TORUS
-                    || machine->wiring == TOPO_WIRING_SHM;
+  groups->uniform = is_uniform (machine);
   if (!closed_form (groups, out)) {
     out->domains = 0;
     add_all_groups (groups, out);
   }
-  out->nvls = machine->nvls && out->link_class != TOPO_LINK_CLASS_NONE;
+  out->nvls = machine->nvls && out->link_class != TOPO_LINK_CLASS_NONE
+              && !topo_link_class_is_pcie ((TopoLinkClass)out->link_class);
   out->inter_bytes_per_s = inter_rate (groups, out);
 }
 
