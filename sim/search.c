@@ -5,24 +5,36 @@
 
 #include <math.h>
 
+/* ---- threads ---- */
+
 static gpointer
-run_thread (gpointer data)
+run_worker (gpointer worker)
 {
-  sim_worker_run (data);
+  sim_worker_run (worker);
   return NULL;
 }
 
+static gpointer
+run_exact (gpointer exact)
+{
+  sim_exact_run (exact);
+  return NULL;
+}
+
+/* Runs @n times @function at once, on data @stride bytes apart, the first on the calling thread. */
 static void
-run_workers (SimWorker *workers, guint n)
+run_threads (GThreadFunc function, gpointer data, gsize stride, guint n)
 {
   g_autofree GThread **threads = g_new0 (GThread *, n);
 
   for (guint i = 1; i < n; i++)
-    threads[i] = g_thread_new ("plait-search", run_thread, &workers[i]);
-  sim_worker_run (&workers[0]);
+    threads[i] = g_thread_new ("plait-search", function, (char *) data + i * stride);
+  function (data);
   for (guint i = 1; i < n; i++)
     g_thread_join (threads[i]);
 }
+
+/* ---- merging ---- */
 
 static void
 merge_counts (SimSearchResult *out, const SimWorker *workers, guint n)
@@ -31,27 +43,35 @@ merge_counts (SimSearchResult *out, const SimWorker *workers, guint n)
     out->legal_count += workers[i].legal_count;
     out->too_risky_count += workers[i].too_risky_count;
     out->tier1_count += workers[i].tier1_count;
-    out->tier2_count += workers[i].tier2_count;
     out->templates_count += workers[i].templates_count;
     for (guint r = 0; r < MODEL_LEGAL_N; r++)
       out->rejected[r] += workers[i].rejected[r];
   }
 }
 
-/* Whole copies: the workers' lists go with the workers. */
-static gboolean
-fill_plans (SimSearchResult *out, const CostProblem *problem, const SimTopK *top, GError **error)
+static gint
+compare_pending (gconstpointer a, gconstpointer b)
 {
-  out->plans = g_new0 (SimPlan, MAX (top->n, 1));
-  for (guint i = 0; i < top->n; i++) {
-    SimPlan *plan = &out->plans[i];
+  const SimCandidate *x = a;
+  const SimCandidate *y = b;
 
-    model_layout_copy (&plan->layout, &top->items[i].layout);
-    out->n_plans++;
-    if (!cost_predict (problem, &plan->layout, &plan->prediction, error))
-      return FALSE;
+  if (x->lower_bound_s != y->lower_bound_s)
+    return x->lower_bound_s < y->lower_bound_s ? -1 : 1;
+  return sim_layout_compare (&x->layout, &y->layout);
+}
+
+static GArray *
+merge_pending (const SimWorker *workers, guint n, double *out_least_dropped_s)
+{
+  GArray *pending = g_array_new (FALSE, FALSE, sizeof (SimCandidate));
+
+  *out_least_dropped_s = INFINITY;
+  for (guint i = 0; i < n; i++) {
+    g_array_append_vals (pending, workers[i].pending->data, workers[i].pending->len);
+    *out_least_dropped_s = fmin (*out_least_dropped_s, workers[i].least_dropped_s);
   }
-  return TRUE;
+  g_array_sort (pending, compare_pending);
+  return pending;
 }
 
 static gint
@@ -84,27 +104,6 @@ fill_misses (SimSearchResult *out, const SimWorker *workers, guint n)
 }
 
 static gboolean
-collect (SimSearchResult *out, const CostProblem *problem, const SimSpace *space,
-         const SimSearchOptions *options, SimWorker *workers, GError **error)
-{
-  SimTopK top;
-  gboolean done = FALSE;
-
-  merge_counts (out, workers, options->jobs);
-  out->rejected[MODEL_ILLEGAL_STAGES] += space->refused_stages * space->templates->len;
-  sim_topk_init (&top, options->keep);
-  for (guint i = 0; i < options->jobs; i++)
-    for (guint k = 0; k < workers[i].top.n; k++)
-      sim_topk_offer (&top, &workers[i].top.items[k]);
-  sim_topk_sort (&top);
-  done = fill_plans (out, problem, &top, error);
-  sim_topk_clear (&top);
-  if (done && out->n_plans == 0)
-    fill_misses (out, workers, options->jobs);
-  return done;
-}
-
-static gboolean
 check_size (const SimSpace *space, guint64 limit, GError **error)
 {
   guint64 size = (guint64) space->templates->len * space->pipelines->len * space->zero->len;
@@ -117,31 +116,69 @@ check_size (const SimSpace *space, guint64 limit, GError **error)
   return FALSE;
 }
 
+/*
+ * Both tiers once. *out_complete: no candidate that tier 1 let go could have been among the K best;
+ * else the same again with more slack will tell.
+ */
+static gboolean
+search_once (SimShared *shared, double slack_ratio, SimSearchResult *out, gboolean *out_complete,
+             GError **error)
+{
+  guint jobs = shared->options->jobs;
+  g_autofree SimWorker *workers = g_new0 (SimWorker, jobs);
+  g_autoptr (GArray) pending = NULL;
+  double least_dropped_s = INFINITY;
+  SimExact exact;
+
+  atomic_store (&shared->next, 0);
+  for (guint i = 0; i < jobs; i++)
+    sim_worker_init (&workers[i], shared, slack_ratio);
+  run_threads (run_worker, workers, sizeof *workers, jobs);
+  merge_counts (out, workers, jobs);
+  pending = merge_pending (workers, jobs, &least_dropped_s);
+  sim_exact_init (&exact, shared, pending);
+  atomic_store (&shared->next, 0);
+  run_threads (run_exact, &exact, 0, jobs);
+  *out_complete = least_dropped_s > sim_exact_threshold_s (&exact);
+  if (exact.plans->len < shared->options->keep)
+    *out_complete = isinf (least_dropped_s);
+  out->tier2_count += exact.tier2_count;
+  if (shared->error == NULL && *out_complete) {
+    out->n_plans = exact.plans->len;
+    out->plans = g_memdup2 (exact.plans->data, MAX (exact.plans->len, 1) * sizeof (SimPlan));
+    g_array_set_size (exact.plans, 0);
+    if (out->n_plans == 0)
+      fill_misses (out, workers, jobs);
+  }
+  sim_exact_clear (&exact);
+  for (guint i = 0; i < jobs; i++)
+    sim_worker_clear (&workers[i]);
+  if (shared->error == NULL)
+    return TRUE;
+  g_propagate_error (error, g_steal_pointer (&shared->error));
+  return FALSE;
+}
+
+#define FIRST_SLACK_RATIO 0.02
+
 gboolean
 sim_search (const CostProblem *problem, const SimSpace *space, const SimSearchOptions *options,
             SimSearchResult *out, GError **error)
 {
   SimShared shared = { .problem = problem, .space = space, .options = options };
-  g_autofree SimWorker *workers = NULL;
   gint64 start_us = g_get_monotonic_time ();
-  gboolean done = FALSE;
+  gboolean done = check_size (space, options->limit, error);
+  gboolean complete = FALSE;
 
   *out = (SimSearchResult){ 0 };
-  if (!check_size (space, options->limit, error))
-    return FALSE;
-  atomic_init (&shared.threshold_s, INFINITY);
   g_mutex_init (&shared.lock);
-  workers = g_new0 (SimWorker, options->jobs);
-  for (guint i = 0; i < options->jobs; i++)
-    sim_worker_init (&workers[i], &shared);
-  run_workers (workers, options->jobs);
-  if (shared.error != NULL)
-    g_propagate_error (error, shared.error);
-  else
-    done = collect (out, problem, space, options, workers, error);
-  for (guint i = 0; i < options->jobs; i++)
-    sim_worker_clear (&workers[i]);
+  for (double slack_ratio = FIRST_SLACK_RATIO; done && !complete; slack_ratio *= 8) {
+    sim_search_result_clear (out);
+    *out = (SimSearchResult){ .tier2_count = out->tier2_count };
+    done = search_once (&shared, slack_ratio, out, &complete, error);
+  }
   g_mutex_clear (&shared.lock);
+  out->rejected[MODEL_ILLEGAL_STAGES] += space->refused_stages * space->templates->len;
   out->elapsed_s = (double) (g_get_monotonic_time () - start_us) * 1e-6;
   if (!done)
     sim_search_result_clear (out);

@@ -7,6 +7,7 @@ G_BEGIN_DECLS
 /* @layout.stage_layers is borrowed from the space or a worker's pipelines. */
 typedef struct {
   double step_s;
+  double lower_bound_s;
   ModelLayout layout;
 } SimCandidate;
 

@@ -46,31 +46,29 @@ pipeline_equal (gconstpointer a, gconstpointer b)
 }
 
 void
-sim_worker_init (SimWorker *worker, SimShared *shared)
+sim_worker_init (SimWorker *worker, SimShared *shared, double slack_ratio)
 {
-  *worker = (SimWorker){ .shared = shared };
-  worker->scratch = cost_pipeline_scratch_new ();
+  *worker = (SimWorker){ .shared = shared, .least_dropped_s = INFINITY, .slack_ratio = slack_ratio };
   worker->layer_s = g_new (double, shared->problem->arch->layers);
   worker->balanced = g_new (guint32, shared->problem->arch->layers);
   worker->pipelines = g_hash_table_new_full (pipeline_hash, pipeline_equal, pipeline_free, NULL);
-  sim_topk_init (&worker->top, shared->options->keep);
+  worker->pending = g_array_new (FALSE, FALSE, sizeof (SimCandidate));
+  sim_topk_init (&worker->estimates, shared->options->keep);
 }
 
 void
 sim_worker_clear (SimWorker *worker)
 {
-  g_clear_pointer (&worker->scratch, cost_pipeline_scratch_free);
   g_clear_pointer (&worker->layer_s, g_free);
   g_clear_pointer (&worker->balanced, g_free);
   g_clear_pointer (&worker->pipelines, g_hash_table_unref);
-  sim_topk_clear (&worker->top);
+  g_clear_pointer (&worker->pending, g_array_unref);
+  sim_topk_clear (&worker->estimates);
 }
 
-static void
-fail (SimWorker *worker, GError *error)
+void
+sim_shared_fail (SimShared *shared, GError *error)
 {
-  SimShared *shared = worker->shared;
-
   g_mutex_lock (&shared->lock);
   if (shared->error == NULL)
     shared->error = error;
@@ -100,57 +98,57 @@ remember_near (SimWorker *worker, const ModelLayout *layout, const CostBound *bo
   worker->near[at] = newcomer;
 }
 
+/* Bounds above the K-th best estimate will hardly win; search.c finds out if one might. */
+static double
+worth_keeping_s (const SimWorker *worker)
+{
+  return sim_topk_threshold_s (&worker->estimates) * (1 + worker->slack_ratio);
+}
+
+/* Forgets pending candidates that later, better estimates have made hopeless. */
 static void
-lower_threshold (SimWorker *worker)
+compact (SimWorker *worker)
 {
-  double mine_s = sim_topk_threshold_s (&worker->top);
-  double shared_s = atomic_load (&worker->shared->threshold_s);
+  double limit_s = worth_keeping_s (worker);
+  guint kept = 0;
 
-  while (mine_s < shared_s &&
-         !atomic_compare_exchange_weak (&worker->shared->threshold_s, &shared_s, mine_s)) {
+  for (guint i = 0; i < worker->pending->len; i++) {
+    const SimCandidate *candidate = &g_array_index (worker->pending, SimCandidate, i);
+
+    if (candidate->lower_bound_s <= limit_s)
+      g_array_index (worker->pending, SimCandidate, kept++) = *candidate;
+    else
+      worker->least_dropped_s = fmin (worker->least_dropped_s, candidate->lower_bound_s);
   }
+  g_array_set_size (worker->pending, kept);
 }
 
-static gboolean
-cost_exactly (SimWorker *worker, const ModelLayout *layout, const CostStageMap *map,
-              const CostPlacement *placement)
-{
-  g_auto (CostPrediction) prediction = { 0 };
-  GError *error = NULL;
-  SimCandidate candidate = { .layout = *layout };
-
-  worker->tier2_count++;
-  if (!cost_evaluate (worker->shared->problem, layout, &worker->tmpl, map, placement,
-                      worker->scratch, &prediction, &error)) {
-    fail (worker, error);
-    return FALSE;
-  }
-  candidate.step_s = prediction.step_s;
-  sim_topk_offer (&worker->top, &candidate);
-  lower_threshold (worker);
-  return TRUE;
-}
-
-static gboolean
+static void
 consider (SimWorker *worker, const ModelLayout *layout, const CostStageMap *map,
           const CostPlacement *placement)
 {
   const SimSearchOptions *options = worker->shared->options;
+  SimCandidate candidate;
   CostBound bound;
 
   worker->tier1_count++;
   cost_evaluate_bound (worker->shared->problem, layout, &worker->tmpl, map, placement, &bound);
   if (bound.oom_risk > options->max_oom_risk) {
     worker->too_risky_count++;
-    if (worker->top.n == 0)
+    if (worker->estimates.n == 0)
       remember_near (worker, layout, &bound);
-    return TRUE;
+    return;
   }
-  if (!options->exhaustive && bound.lower_bound_s > atomic_load (&worker->shared->threshold_s))
-    return TRUE;
-  if (options->exhaustive && bound.lower_bound_s > sim_topk_threshold_s (&worker->top))
-    return TRUE;
-  return cost_exactly (worker, layout, map, placement);
+  if (bound.lower_bound_s > worth_keeping_s (worker)) {
+    worker->least_dropped_s = fmin (worker->least_dropped_s, bound.lower_bound_s);
+    return;
+  }
+  candidate = (SimCandidate){ bound.step_s, bound.lower_bound_s, *layout };
+  sim_topk_offer (&worker->estimates, &candidate);
+  g_array_append_val (worker->pending, candidate);
+  /* amortised: at most as many again as could matter */
+  if (worker->pending->len >= 4096 && worker->pending->len > 8 * worker->estimates.n)
+    compact (worker);
 }
 
 /* ---- the variants of one pipeline ---- */
@@ -167,7 +165,7 @@ price_template (SimWorker *worker, const ModelLayout *layout)
   if (!cost_template_init (&worker->tmpl, problem->arch, &worker->shared->space->kinds, problem->job,
                            layout, problem->profile, problem->machine, problem->numbers,
                            problem->gpus, &error)) {
-    fail (worker, error);
+    sim_shared_fail (worker->shared, error);
     return FALSE;
   }
   worker->priced = TRUE;
@@ -201,7 +199,8 @@ try_layout (SimWorker *worker, const ModelLayout *layout, const SimPipeline *pip
   worker->legal_count++;
   if (!price_template (worker, layout))
     return FALSE;
-  return consider (worker, layout, &pipeline->map, placement_for (worker, layout, cache));
+  consider (worker, layout, &pipeline->map, placement_for (worker, layout, cache));
+  return TRUE;
 }
 
 /* Full recomputation of a part of each chunk: a quarter, half, three quarters of its layers. */
@@ -383,7 +382,7 @@ report (SimWorker *worker)
   gint64 now_us = 0;
 
   if (options->cancelled != NULL && options->cancelled (options->user_data))
-    fail (worker, g_error_new (SIM_ERROR, SIM_ERROR_CANCELLED, "the search was stopped"));
+    sim_shared_fail (shared, g_error_new (SIM_ERROR, SIM_ERROR_CANCELLED, "the search was stopped"));
   if (options->progress == NULL)
     return;
   now_us = g_get_monotonic_time ();

@@ -1,0 +1,110 @@
+/* sim/exact.c - tier 2: the exact recurrence for the candidates that may be among the K best. */
+#include "sim/worker-private.h"
+
+#include <math.h>
+
+void
+sim_exact_init (SimExact *exact, SimShared *shared, const GArray *pending)
+{
+  *exact = (SimExact){ .shared = shared, .pending = pending };
+  g_mutex_init (&exact->lock);
+  exact->plans = g_array_new (FALSE, FALSE, sizeof (SimPlan));
+}
+
+static void
+plan_clear (SimPlan *plan)
+{
+  model_layout_clear (&plan->layout);
+  cost_prediction_clear (&plan->prediction);
+}
+
+void
+sim_exact_clear (SimExact *exact)
+{
+  for (guint i = 0; i < exact->plans->len; i++)
+    plan_clear (&g_array_index (exact->plans, SimPlan, i));
+  g_clear_pointer (&exact->plans, g_array_unref);
+  g_mutex_clear (&exact->lock);
+}
+
+double
+sim_exact_threshold_s (const SimExact *exact)
+{
+  guint keep = exact->shared->options->keep;
+
+  if (exact->plans->len < keep)
+    return INFINITY;
+  return g_array_index (exact->plans, SimPlan, keep - 1).prediction.step_s;
+}
+
+static gint
+compare_plans (const SimPlan *a, const SimPlan *b)
+{
+  if (a->prediction.step_s != b->prediction.step_s)
+    return a->prediction.step_s < b->prediction.step_s ? -1 : 1;
+  return sim_layout_compare (&a->layout, &b->layout);
+}
+
+/* Takes @plan into its place; the worst beyond K goes. */
+static void
+insert (SimExact *exact, SimPlan *plan)
+{
+  guint low = 0;
+  guint high = exact->plans->len;
+
+  while (low < high) {
+    guint middle = (low + high) / 2;
+
+    if (compare_plans (&g_array_index (exact->plans, SimPlan, middle), plan) < 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  g_array_insert_vals (exact->plans, low, plan, 1);
+  if (exact->plans->len > exact->shared->options->keep) {
+    plan_clear (&g_array_index (exact->plans, SimPlan, exact->plans->len - 1));
+    g_array_set_size (exact->plans, exact->plans->len - 1);
+  }
+}
+
+static gboolean
+predict (SimExact *exact, const SimCandidate *candidate)
+{
+  SimPlan plan = { 0 };
+  GError *error = NULL;
+
+  if (!cost_predict (exact->shared->problem, &candidate->layout, &plan.prediction, &error)) {
+    sim_shared_fail (exact->shared, error);
+    return FALSE;
+  }
+  model_layout_copy (&plan.layout, &candidate->layout);
+  g_mutex_lock (&exact->lock);
+  exact->tier2_count++;
+  insert (exact, &plan);
+  g_mutex_unlock (&exact->lock);
+  return TRUE;
+}
+
+void
+sim_exact_run (SimExact *exact)
+{
+  SimShared *shared = exact->shared;
+
+  while (!atomic_load (&shared->stop)) {
+    guint index = atomic_fetch_add (&shared->next, 1);
+    const SimCandidate *candidate = NULL;
+    double threshold_s = 0;
+
+    if (index >= exact->pending->len)
+      return;
+    candidate = &g_array_index (exact->pending, SimCandidate, index);
+    g_mutex_lock (&exact->lock);
+    threshold_s = sim_exact_threshold_s (exact);
+    g_mutex_unlock (&exact->lock);
+    /* sorted by bound: nothing after this one can win either; equal bounds may still tie */
+    if (candidate->lower_bound_s > threshold_s || !predict (exact, candidate))
+      return;
+    if (shared->options->cancelled != NULL && shared->options->cancelled (shared->options->user_data))
+      sim_shared_fail (shared, g_error_new (SIM_ERROR, SIM_ERROR_CANCELLED, "the search was stopped"));
+  }
+}
