@@ -153,8 +153,15 @@ guint32 lower_block (Lower *b, guint32 x);              /* model/lower_dense.c *
 guint32 lower_embedding (Lower *b);                     /* model/lower_head.c */
 guint32 lower_head (Lower *b, guint32 x);               /* model/lower_head.c */
 
-/* model/lower_backward.c. Forward ops of rebuilt modules again, in phase RECOMPUTE. */
+/* model/lower_recompute.c. Forward ops of rebuilt modules again, in phase RECOMPUTE. */
 void lower_recompute (Lower *b);
-/* Backward ops of all forward ops; grad[] of the output must be set, the loss needs none. */
+/* Forward tensor @id as an op of @modules reads it after forward: the rebuilt copy or the kept
+ * original. */
+guint32 lower_view (const Lower *b, guint32 id, guint16 modules);
+/* The same; a tensor that was gathered and is not kept is gathered again (writes an op). */
+guint32 lower_need (Lower *b, guint32 id, guint16 modules);
+
+/* model/lower_backward.c. Backward ops of all forward ops; grad[] of the output must be set, the
+ * loss needs none. */
 void lower_backward (Lower *b, guint n_forward);
 G_END_DECLS

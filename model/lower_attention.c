@@ -44,8 +44,8 @@ gather_kv (Lower *b, guint32 *k, guint32 *v)
     whole[i] = lower_push_tensor (b, &tensor);
     bytes += tensor.local_bytes;
   }
-  lower_begin_collective (b, "cp_all_gather", MODEL_COLLECTIVE_ALL_GATHER, MODEL_GROUP_CP,
-                          MODEL_STREAM_CP, bytes);
+  lower_begin_collective (b, "cp_kv", MODEL_COLLECTIVE_ALL_GATHER, MODEL_GROUP_CP, MODEL_STREAM_CP,
+                          bytes);
   lower_in (b, *k);
   lower_in (b, *v);
   lower_out (b, whole[0]);

@@ -1,4 +1,4 @@
-/* model/lower_backward.c - recompute and backward, derived from the forward ops.
+/* model/lower_backward.c - backward, derived from the forward ops.
  *
  * Backward walks the forward ops from the last to the first. An op takes the gradients of its
  * outputs and what its kernel saved, and gives gradients of its inputs; a tensor that two ops read
@@ -16,100 +16,6 @@ typedef struct {
   guint32 grads[MODEL_OP_MAX_OUT];
   guint n_grads;
 } PendingWeightGrad;
-
-/* Modules whose output is dropped and rebuilt for whoever reads it in backward; the others are
- * checkpoints, rebuilt for their own backward only (reference: profiles, block B, mcore-26). */
-#define DROPS_OUTPUT                                                                               \
-  (MODEL_RECOMPUTE_LAYERNORM | MODEL_RECOMPUTE_MOE_ACT | MODEL_RECOMPUTE_MLA_UP_PROJ)
-
-/* Tensor @id as an op of @modules reads it after forward: the rebuilt copy or the kept original;
- * a gathered tensor is not kept but gathered again from its shard. */
-static guint32
-view (Lower *b, guint32 id, guint16 modules)
-{
-  guint32 producer = b->tensors[id].producer;
-  if (producer == MODEL_TENSOR_NONE)
-    return id;
-  guint16 active = b->meta[producer].modules & b->rebuilt_modules;
-  gboolean whole = b->rebuilt_modules == LOWER_ALL_MODULES;
-  guint32 copy = b->rebuilt[id];
-  if (copy != MODEL_TENSOR_NONE && (whole || active & DROPS_OUTPUT || active & modules))
-    return copy;
-  return id;
-}
-
-/* Gathers the outputs of forward op @index again, unless the op before did (keys and values come
- * together). Returns: the op that gathered. */
-static const ModelOp *
-gather_again (Lower *b, guint index, guint16 modules)
-{
-  ModelOp forward = b->ops[index];
-  guint32 ins[MODEL_OP_MAX_IN];
-  if (b->gathered_again == index && b->gathered_again_at == b->n_ops - 1)
-    return lower_current (b);
-  for (guint i = 0; i < forward.n_in; i++)
-    ins[i] = view (b, forward.in[i], modules);
-  lower_begin_collective (b, forward.name, forward.collective, forward.group, forward.stream,
-                          forward.message_bytes);
-  lower_current (b)->flags |= MODEL_OP_REGATHER;
-  for (guint i = 0; i < forward.n_in; i++)
-    lower_in (b, ins[i]);
-  for (guint i = 0; i < forward.n_out; i++)
-    lower_out (b, lower_clone (b, forward.out[i]));
-  lower_end (b);
-  b->gathered_again = index;
-  b->gathered_again_at = b->n_ops - 1;
-  return lower_current (b);
-}
-
-/* As view(), and gathers again what was gathered and not kept. */
-static guint32
-need (Lower *b, guint32 id, guint16 modules)
-{
-  guint32 producer = b->tensors[id].producer;
-  if (producer == MODEL_TENSOR_NONE || !b->meta[producer].regather)
-    return view (b, id, modules);
-  guint which = 0;
-  while (b->ops[producer].out[which] != id)
-    which++;
-  return gather_again (b, producer, modules)->out[which];
-}
-
-static void
-recompute_op (Lower *b, guint index)
-{
-  ModelOp forward = b->ops[index];
-  LowerMeta meta = b->meta[index];
-  guint32 ins[MODEL_OP_MAX_IN];
-  for (guint i = 0; i < forward.n_in; i++) {
-    guint32 copy = b->rebuilt[forward.in[i]];
-    ins[i] = copy != MODEL_TENSOR_NONE ? view (b, forward.in[i], meta.modules)
-                                       : need (b, forward.in[i], meta.modules);
-  }
-  ModelOp *op = lower_begin (b, forward.kind, forward.name);
-  guint8 phase = op->phase;
-  *op = forward;
-  op->phase = phase;
-  op->n_in = op->n_out = 0;
-  for (guint i = 0; i < forward.n_in; i++)
-    lower_in (b, ins[i]);
-  for (guint i = 0; i < forward.n_out; i++) {
-    guint32 copy = lower_clone (b, forward.out[i]);
-    b->rebuilt[forward.out[i]] = copy;
-    lower_out (b, copy);
-  }
-}
-
-void
-lower_recompute (Lower *b)
-{
-  guint n_forward = b->n_ops;
-  gboolean whole = b->rebuilt_modules == LOWER_ALL_MODULES;
-  b->phase = MODEL_PHASE_RECOMPUTE;
-  for (guint i = 0; b->rebuilt_modules != 0 && i < n_forward; i++)
-    if (whole || b->meta[i].modules & b->rebuilt_modules)
-      recompute_op (b, i);
-}
 
 static gboolean
 is_differentiable (const ModelTensor *tensor)
@@ -225,7 +131,7 @@ reduce_column_grad (Lower *b, const ModelOp *forward, guint16 modules, guint32 g
   if (!whole && b->layout->tp_sync < 1)
     bytes = bytes / forward->k * (guint64)((double)forward->k * b->layout->tp_sync);
   guint32 sum = lower_clone (b, grad);
-  lower_begin_collective (b, "tp_all_reduce_grad", MODEL_COLLECTIVE_ALL_REDUCE, MODEL_GROUP_TP,
+  lower_begin_collective (b, "tp_input", MODEL_COLLECTIVE_ALL_REDUCE, MODEL_GROUP_TP,
                           MODEL_STREAM_TP, bytes);
   lower_in (b, grad);
   lower_out (b, sum);
@@ -240,7 +146,7 @@ backward_gemm (Lower *b, guint index, PendingWeightGrad *pending)
   LowerMeta meta = b->meta[index];
   pending->n_grads = output_grads (b, &forward, pending->grads);
   quantize_grads (b, &forward, pending->grads, pending->n_grads);
-  pending->input = need (b, meta.saved[0], meta.modules);
+  pending->input = lower_need (b, meta.saved[0], meta.modules);
   pending->op = index;
   pending->waits = TRUE;
   guint32 grad = new_grad (b, forward.in[0]);
@@ -322,47 +228,60 @@ count_backward_bytes (Lower *b, const ModelOp *forward)
   }
 }
 
+/* Operands of a backward kernel. */
+typedef struct {
+  guint32 ins[MODEL_OP_MAX_IN], outs[MODEL_OP_MAX_IN]; /* forward inputs, and their gradients */
+  guint32 weights[MODEL_OP_MAX_IN], weight_grads[MODEL_OP_MAX_IN];
+  guint n_ins, n_weights;
+} KernelOperands;
+
+static void
+new_operand_grads (Lower *b, const ModelOp *forward, KernelOperands *operands)
+{
+  *operands = (KernelOperands){ .n_ins = 0 };
+  for (guint i = 0; i < forward->n_in; i++) {
+    guint32 id = forward->in[i];
+    if (b->tensors[id].role == MODEL_ROLE_WEIGHT) {
+      operands->weights[operands->n_weights] = id;
+      operands->weight_grads[operands->n_weights++] = new_weight_grad (b, id);
+    } else if (is_differentiable (&b->tensors[id])) {
+      operands->ins[operands->n_ins] = id;
+      operands->outs[operands->n_ins++] = new_grad (b, id);
+    }
+  }
+}
+
 /* One kernel that reads gradients, what forward saved, and weights. */
 static void
 backward_kernel (Lower *b, guint index)
 {
   ModelOp forward = b->ops[index];
   LowerMeta meta = b->meta[index];
-  guint32 grads[MODEL_OP_MAX_OUT], saved[LOWER_MAX_SAVED], ins[MODEL_OP_MAX_IN];
-  guint32 weights[MODEL_OP_MAX_IN], outs[MODEL_OP_MAX_OUT];
-  guint n_grads = output_grads (b, &forward, grads), n_ins = 0, n_weights = 0;
+  guint32 grads[MODEL_OP_MAX_OUT], saved[LOWER_MAX_SAVED];
+  guint n_grads = output_grads (b, &forward, grads);
+  KernelOperands operands;
   for (guint i = 0; i < meta.n_saved; i++)
-    saved[i] = need (b, meta.saved[i], meta.modules);
-  for (guint i = 0; i < forward.n_in; i++) {
-    if (b->tensors[forward.in[i]].role == MODEL_ROLE_WEIGHT) {
-      weights[n_weights++] = forward.in[i];
-    } else if (is_differentiable (&b->tensors[forward.in[i]])) {
-      ins[n_ins] = forward.in[i];
-      outs[n_ins++] = new_grad (b, forward.in[i]);
-    }
-  }
-  guint32 weight_grads[MODEL_OP_MAX_IN];
-  for (guint i = 0; i < n_weights; i++)
-    weight_grads[i] = new_weight_grad (b, weights[i]);
+    saved[i] = lower_need (b, meta.saved[i], meta.modules);
+  new_operand_grads (b, &forward, &operands);
   ModelOp *op = lower_begin (b, forward.kind, forward.name);
   op->attention = forward.attention;
   op->dtype = forward.dtype;
-  if (n_ins == 0)
+  if (operands.n_ins == 0)
     op->phase = MODEL_PHASE_BACKWARD_WEIGHT;
   for (guint i = 0; i < n_grads; i++)
     lower_in (b, grads[i]);
   for (guint i = 0; i < meta.n_saved; i++)
     lower_in (b, saved[i]);
-  for (guint i = 0; i < n_weights; i++)
-    lower_in (b, weights[i]);
-  for (guint i = 0; i < n_ins; i++)
-    lower_out (b, outs[i]);
-  for (guint i = 0; i < n_weights; i++)
-    lower_out (b, weight_grads[i]);
+  for (guint i = 0; i < operands.n_weights; i++)
+    lower_in (b, operands.weights[i]);
+  for (guint i = 0; i < operands.n_ins; i++)
+    lower_out (b, operands.outs[i]);
+  for (guint i = 0; i < operands.n_weights; i++)
+    lower_out (b, operands.weight_grads[i]);
   count_backward_bytes (b, &forward);
   lower_end (b);
-  for (guint i = 0; i < n_ins; i++)
-    contribute (b, ins[i], outs[i]);
+  for (guint i = 0; i < operands.n_ins; i++)
+    contribute (b, operands.ins[i], operands.outs[i]);
 }
 
 /* Ring attention: keys and values go round again, and their gradients with them. */
@@ -374,7 +293,8 @@ backward_attention (Lower *b, guint index)
   gboolean ring = b->layout->cp > 1 && b->layout->cp_comm == MODEL_CP_P2P;
   guint32 k = forward.in[1], v = forward.in[2], buffer = MODEL_TENSOR_NONE;
   if (ring)
-    buffer = lower_ring_exchange (b, "cp_ring_kv", view (b, k, modules), view (b, v, modules));
+    buffer = lower_ring_exchange (b, "cp_ring_kv", lower_view (b, k, modules),
+                                  lower_view (b, v, modules));
   if (buffer != MODEL_TENSOR_NONE) {
     LowerMeta *meta = &b->meta[index];
     meta->saved[meta->n_saved++] = buffer;
@@ -412,7 +332,7 @@ backward_dropout (Lower *b, guint index)
 {
   ModelOp forward = b->ops[index];
   guint32 grad = b->grad[forward.out[0]];
-  guint32 mask = need (b, b->meta[index].saved[0], b->meta[index].modules);
+  guint32 mask = lower_need (b, b->meta[index].saved[0], b->meta[index].modules);
   guint32 masked = new_grad (b, forward.in[0]);
   lower_begin (b, MODEL_OP_DROPOUT, "dropout");
   lower_in (b, grad);

@@ -96,7 +96,7 @@ gather_rope (Lower *b, guint32 down)
   if (!b->gathers)
     return down;
   guint32 gathered = lower_activation (b, "k_rope", LOWER_GATHERED, b->arch->attention.qk_rope_dim);
-  lower_begin_collective (b, "tp_all_gather_rope", MODEL_COLLECTIVE_ALL_GATHER, MODEL_GROUP_TP,
+  lower_begin_collective (b, "tp_rope_input", MODEL_COLLECTIVE_ALL_GATHER, MODEL_GROUP_TP,
                           MODEL_STREAM_TP, b->tensors[gathered].local_bytes);
   lower_in (b, down);
   lower_out (b, gathered);

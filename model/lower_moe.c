@@ -77,7 +77,7 @@ send_to_experts (Lower *b, guint32 x)
                   expert_rows (b, "dispatched", LOWER_SEQUENCE, 1, hidden));
   if (etp > 1) {
     guint32 all = expert_rows (b, "expert_in", LOWER_SEQUENCE, etp, hidden);
-    x = exchange (b, x, "etp_all_gather", MODEL_COLLECTIVE_ALL_GATHER, MODEL_GROUP_ETP,
+    x = exchange (b, x, "etp_input", MODEL_COLLECTIVE_ALL_GATHER, MODEL_GROUP_ETP,
                   b->tensors[all].local_bytes, all);
   }
   return x;
@@ -88,7 +88,7 @@ send_back (Lower *b, guint32 x)
 {
   guint64 hidden = b->arch->hidden;
   if (b->layout->etp > 1)
-    x = exchange (b, x, "etp_reduce_scatter", MODEL_COLLECTIVE_REDUCE_SCATTER, MODEL_GROUP_ETP,
+    x = exchange (b, x, "etp_output", MODEL_COLLECTIVE_REDUCE_SCATTER, MODEL_GROUP_ETP,
                   b->tensors[x].local_bytes,
                   expert_rows (b, "expert_sum", LOWER_SEQUENCE, 1, hidden));
   if (b->layout->ep > 1)

@@ -85,7 +85,7 @@ lower_column_input (Lower *b, guint32 x, guint64 columns)
   ModelDtype dtype = (ModelDtype)b->tensors[input].dtype;
   guint32 gathered = lower_tensor (b, "gathered", MODEL_ROLE_ACTIVATION, dtype, LOWER_GATHERED,
                                    b->tokens, columns);
-  lower_begin_collective (b, "tp_all_gather", MODEL_COLLECTIVE_ALL_GATHER, MODEL_GROUP_TP,
+  lower_begin_collective (b, "tp_input", MODEL_COLLECTIVE_ALL_GATHER, MODEL_GROUP_TP,
                           MODEL_STREAM_TP, b->tensors[gathered].local_bytes);
   lower_current (b)->dtype = (guint8)dtype;
   lower_in (b, input);
@@ -128,7 +128,7 @@ lower_reduce (Lower *b, guint32 partial, const char *name, guint64 columns, doub
   guint32 sum = lower_activation (b, name, LOWER_SEQUENCE, columns);
   /* Channels that stay private to each rank are not sent (reference: partial synchronization). */
   guint64 sent = sync < 1 ? (guint64)((double)columns * sync) : columns;
-  lower_begin_collective (b, b->gathers ? "tp_reduce_scatter" : "tp_all_reduce",
+  lower_begin_collective (b, "tp_output",
                           b->gathers ? MODEL_COLLECTIVE_REDUCE_SCATTER
                                      : MODEL_COLLECTIVE_ALL_REDUCE,
                           MODEL_GROUP_TP, MODEL_STREAM_TP, b->rows * sent * b->element_bytes);

@@ -1,0 +1,98 @@
+/* model/lower_recompute.c - forward ops written again, and what backward reads of forward.
+ *
+ * A recomputed module's ops are repeated in phase RECOMPUTE with fresh tensors. Backward then reads
+ * a rebuilt tensor or the original; an original that no one reads after forward is not kept. What
+ * was gathered over a group is not kept either, but gathered again from its shard.
+ */
+#include "model/lower-private.h"
+
+/* Modules whose output is dropped and rebuilt for whoever reads it in backward; the others are
+ * checkpoints, rebuilt for their own backward only (reference: profiles, block B, mcore-26). */
+#define DROPS_OUTPUT                                                                               \
+  (MODEL_RECOMPUTE_LAYERNORM | MODEL_RECOMPUTE_MOE_ACT | MODEL_RECOMPUTE_MLA_UP_PROJ)
+
+guint32
+lower_view (const Lower *b, guint32 id, guint16 modules)
+{
+  guint32 producer = b->tensors[id].producer;
+  if (producer == MODEL_TENSOR_NONE)
+    return id;
+  guint16 active = b->meta[producer].modules & b->rebuilt_modules;
+  gboolean whole = b->rebuilt_modules == LOWER_ALL_MODULES;
+  guint32 copy = b->rebuilt[id];
+  if (copy != MODEL_TENSOR_NONE && (whole || active & DROPS_OUTPUT || active & modules))
+    return copy;
+  return id;
+}
+
+/* Gathers the outputs of forward op @index again, unless the op before did (keys and values come
+ * together). Returns: the op that gathered. */
+static const ModelOp *
+gather_again (Lower *b, guint index, guint16 modules)
+{
+  ModelOp forward = b->ops[index];
+  guint32 ins[MODEL_OP_MAX_IN];
+  if (b->gathered_again == index && b->gathered_again_at == b->n_ops - 1)
+    return lower_current (b);
+  for (guint i = 0; i < forward.n_in; i++)
+    ins[i] = lower_view (b, forward.in[i], modules);
+  lower_begin_collective (b, forward.name, forward.collective, forward.group, forward.stream,
+                          forward.message_bytes);
+  lower_current (b)->flags |= MODEL_OP_REGATHER;
+  for (guint i = 0; i < forward.n_in; i++)
+    lower_in (b, ins[i]);
+  for (guint i = 0; i < forward.n_out; i++)
+    lower_out (b, lower_clone (b, forward.out[i]));
+  lower_end (b);
+  b->gathered_again = index;
+  b->gathered_again_at = b->n_ops - 1;
+  return lower_current (b);
+}
+
+guint32
+lower_need (Lower *b, guint32 id, guint16 modules)
+{
+  guint32 producer = b->tensors[id].producer;
+  if (producer == MODEL_TENSOR_NONE || !b->meta[producer].regather)
+    return lower_view (b, id, modules);
+  guint which = 0;
+  while (b->ops[producer].out[which] != id)
+    which++;
+  return gather_again (b, producer, modules)->out[which];
+}
+
+static void
+recompute_op (Lower *b, guint index)
+{
+  ModelOp forward = b->ops[index];
+  LowerMeta meta = b->meta[index];
+  guint32 ins[MODEL_OP_MAX_IN];
+  for (guint i = 0; i < forward.n_in; i++) {
+    guint32 copy = b->rebuilt[forward.in[i]];
+    ins[i] = copy != MODEL_TENSOR_NONE ? lower_view (b, forward.in[i], meta.modules)
+                                       : lower_need (b, forward.in[i], meta.modules);
+  }
+  ModelOp *op = lower_begin (b, forward.kind, forward.name);
+  guint8 phase = op->phase;
+  *op = forward;
+  op->phase = phase;
+  op->n_in = op->n_out = 0;
+  for (guint i = 0; i < forward.n_in; i++)
+    lower_in (b, ins[i]);
+  for (guint i = 0; i < forward.n_out; i++) {
+    guint32 copy = lower_clone (b, forward.out[i]);
+    b->rebuilt[forward.out[i]] = copy;
+    lower_out (b, copy);
+  }
+}
+
+void
+lower_recompute (Lower *b)
+{
+  guint n_forward = b->n_ops;
+  gboolean whole = b->rebuilt_modules == LOWER_ALL_MODULES;
+  b->phase = MODEL_PHASE_RECOMPUTE;
+  for (guint i = 0; b->rebuilt_modules != 0 && i < n_forward; i++)
+    if (whole || b->meta[i].modules & b->rebuilt_modules)
+      recompute_op (b, i);
+}
