@@ -210,13 +210,25 @@ add_templates (SimSpace *space, const TemplateValues *values, const ModelLayout 
 
 /* ---- pipelines ---- */
 
-static void
-pipeline_clear (gpointer data)
+gboolean
+sim_space_partial (const SimSpace *space)
 {
-  SimPipeline *pipeline = data;
+  return !(space->pinned & SIM_PIN_RECOMPUTE);
+}
 
-  cost_stage_map_clear (&pipeline->map);
-  g_clear_pointer (&pipeline->stage_layers, g_free);
+guint32
+sim_space_partial_layers (const SimSpace *space)
+{
+  const ModelRecompute *pinned = &space->base.recompute;
+  gboolean block = pinned->kind == MODEL_RECOMPUTE_FULL && pinned->method == MODEL_RECOMPUTE_BLOCK;
+
+  return (space->pinned & SIM_PIN_RECOMPUTE) && block ? pinned->n : 0;
+}
+
+static void
+pipeline_clear (gpointer pipeline)
+{
+  sim_pipeline_clear (pipeline);
 }
 
 static void
@@ -239,8 +251,8 @@ add_pipeline (SimSpace *space, const CostProblem *problem, guint32 pp, guint32 v
     space->refused_stages++;
     return;
   }
-  cost_stage_map_init (&pipeline.map, problem->arch, &space->kinds, pp, vpp, schedule,
-                       pipeline.stage_layers);
+  sim_pipeline_map (&pipeline, problem->arch, &space->kinds, sim_space_partial (space),
+                    sim_space_partial_layers (space));
   g_array_append_val (space->pipelines, pipeline);
 }
 

@@ -40,14 +40,28 @@ typedef struct {
   guint16 modules;
 } SimTemplateKey;
 
+#define SIM_MAX_PARTIAL 3
+
 /* One pipeline shape: pp, vpp, schedule and the layers of its stages. */
 typedef struct {
   guint32 pp, vpp;
   ModelScheduleKind schedule;
-  guint32 *stage_layers; /* (owned) pp·vpp entries */
+  guint32 *stage_layers;    /* (owned) pp·vpp entries */
   gboolean explicit_stages; /* not what "auto" would give: printed as a list */
-  CostStageMap map;      /* (owned) */
+  CostStageMap map;         /* (owned) */
+  /* full recomputation of the first layers of each chunk (recompute=full:block:N): N and its map */
+  guint n_partial;
+  guint32 partial_layers[SIM_MAX_PARTIAL];
+  CostStageMap partial[SIM_MAX_PARTIAL]; /* (owned) */
 } SimPipeline;
+
+/*
+ * Fills in the maps of a pipeline whose other members are set. @partial: which parts of a chunk's
+ * layers full recomputation may cover: a quarter, half and three quarters, or only @layers if > 0.
+ */
+void sim_pipeline_map (SimPipeline *pipeline, const ModelArch *arch, const CostBlockKinds *kinds,
+                       gboolean partial, guint32 layers);
+void sim_pipeline_clear (SimPipeline *pipeline);
 
 typedef struct {
   ModelLayout base;      /* (owned) every key that is not searched */
@@ -74,6 +88,9 @@ gboolean sim_space_init (SimSpace *space, const CostProblem *problem, const Mode
                          guint32 pinned, GError **error);
 void sim_space_clear (SimSpace *space);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SimSpace, sim_space_clear)
+/* What sim_pipeline_map needs of a space: whether parts of chunks are tried, or one pinned N. */
+gboolean sim_space_partial (const SimSpace *space);
+guint32 sim_space_partial_layers (const SimSpace *space);
 /* Which pins a layout text names ("tp=8,sp=1" → TP | SP). */
 guint32 sim_space_pins_of_text (const char *layout_text);
 G_END_DECLS

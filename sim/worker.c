@@ -18,11 +18,8 @@ typedef struct {
 static void
 pipeline_free (gpointer data)
 {
-  SimPipeline *pipeline = data;
-
-  cost_stage_map_clear (&pipeline->map);
-  g_free (pipeline->stage_layers);
-  g_free (pipeline);
+  sim_pipeline_clear (data);
+  g_free (data);
 }
 
 static guint
@@ -186,7 +183,7 @@ placement_for (SimWorker *worker, const ModelLayout *layout, Placements *cache)
 }
 
 static gboolean
-try_layout (SimWorker *worker, const ModelLayout *layout, const SimPipeline *pipeline, Placements *cache)
+try_layout (SimWorker *worker, const ModelLayout *layout, const CostStageMap *map, Placements *cache)
 {
   const CostProblem *problem = worker->shared->problem;
   ModelLegality legality = model_layout_check (problem->arch, problem->job, layout,
@@ -199,38 +196,32 @@ try_layout (SimWorker *worker, const ModelLayout *layout, const SimPipeline *pip
   worker->legal_count++;
   if (!price_template (worker, layout))
     return FALSE;
-  consider (worker, layout, &pipeline->map, placement_for (worker, layout, cache));
+  consider (worker, layout, map, placement_for (worker, layout, cache));
   return TRUE;
 }
 
-/* Full recomputation of a part of each chunk: a quarter, half, three quarters of its layers. */
+/* Full recomputation also of a part of each chunk. */
 static gboolean
 try_recompute (SimWorker *worker, ModelLayout *layout, const SimPipeline *pipeline, Placements *cache)
 {
   const SimSpace *space = worker->shared->space;
-  guint32 deepest = 0;
-  guint32 last = 0;
 
   if (space->pinned & SIM_PIN_RECOMPUTE) {
     layout->recompute = space->base.recompute;
-    return try_layout (worker, layout, pipeline, cache);
+    return try_layout (worker, layout,
+                       pipeline->n_partial > 0 ? &pipeline->partial[0] : &pipeline->map, cache);
   }
   layout->recompute = (ModelRecompute){ .kind = worker->key->recompute, .modules = worker->key->modules };
   if (layout->recompute.kind != MODEL_RECOMPUTE_FULL)
-    return try_layout (worker, layout, pipeline, cache);
+    return try_layout (worker, layout, &pipeline->map, cache);
   layout->recompute.method = MODEL_RECOMPUTE_UNIFORM;
   layout->recompute.n = 1;
-  if (!try_layout (worker, layout, pipeline, cache))
+  if (!try_layout (worker, layout, &pipeline->map, cache))
     return FALSE;
-  for (guint32 i = 0; i < pipeline->pp * pipeline->vpp; i++)
-    deepest = MAX (deepest, pipeline->stage_layers[i]);
   layout->recompute.method = MODEL_RECOMPUTE_BLOCK;
-  for (guint32 quarter = 1; quarter <= 3; quarter++) {
-    layout->recompute.n = deepest * quarter / 4;
-    if (layout->recompute.n == last || layout->recompute.n == 0)
-      continue;
-    last = layout->recompute.n;
-    if (!try_layout (worker, layout, pipeline, cache))
+  for (guint i = 0; i < pipeline->n_partial; i++) {
+    layout->recompute.n = pipeline->partial_layers[i];
+    if (!try_layout (worker, layout, &pipeline->partial[i], cache))
       return FALSE;
   }
   return TRUE;
@@ -241,7 +232,7 @@ static guint32
 domain_shard_size (const CostProblem *problem, const ModelLayout *layout)
 {
   guint32 all = layout->dp * layout->cp;
-  guint32 inside = problem->machine->domain_size / layout->tp;
+  guint32 inside = topo_machine_domain_in_use (problem->machine, problem->gpus) / layout->tp;
 
   return inside > 1 && inside < all && all % inside == 0 ? inside : 0;
 }
@@ -311,8 +302,8 @@ balanced_pipeline (SimWorker *worker, const SimPipeline *pipeline)
   made->schedule = pipeline->schedule;
   made->explicit_stages = TRUE;
   made->stage_layers = g_memdup2 (worker->balanced, n * sizeof *worker->balanced);
-  cost_stage_map_init (&made->map, problem->arch, &space->kinds, made->pp, made->vpp, made->schedule,
-                       made->stage_layers);
+  sim_pipeline_map (made, problem->arch, &space->kinds, sim_space_partial (space),
+                    sim_space_partial_layers (space));
   g_hash_table_insert (worker->pipelines, made, made);
   return made;
 }

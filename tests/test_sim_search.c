@@ -17,6 +17,8 @@ static const SearchCase cases[] = {
   { "search/8b_on_16", "llama-3.1-8b", "hgx-h100", "megatron", 16, 32, 8192, 0.1 },
   { "search/8b_on_8_fsdp", "llama-3.1-8b", "hgx-h100", "torchtitan", 8, 16, 8192, 0.1 },
   { "search/moe_on_16", "qwen3-30b-a3b", "hgx-h100", "megatron", 16, 32, 4096, 0.5 },
+  /* dense and MoE layers mixed, MLA, uneven stages */
+  { "search/mla_on_128", "deepseek-v2", "hgx-h100", "megatron", 128, 256, 4096, 0.1 },
 };
 
 typedef struct {
@@ -157,7 +159,9 @@ brute_try (Brute *brute, const Setting *s, const SearchCase *c, const ModelLayou
 static void
 brute_force (Brute *brute, const Setting *s, const SearchCase *c, const ModelLayout *base)
 {
-  for (guint32 tp = 1; tp <= c->gpus; tp++)
+  guint32 max_tp = MIN (c->gpus, 2 * s->machine->domain_size);
+
+  for (guint32 tp = 1; tp <= max_tp; tp++)
     for (guint32 pp = 1; tp * pp <= c->gpus && pp <= s->arch->layers; pp++) {
       if (c->gpus % (tp * pp) != 0)
         continue;
