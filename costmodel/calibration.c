@@ -96,16 +96,39 @@ read_value (BaseIni *ini, const char *title, const CostKey *key, double *out_val
                         error);
 }
 
+/* "key =#x" is a text, but "key = #x" a comment: refused, so that what is written reads back. */
+static gboolean
+check_text (BaseIni *ini, const char *title, const char *key, const char *text, GError **error)
+{
+  if (text[0] != '#')
+    return TRUE;
+  base_ini_set_error (ini, title, key, error,
+                      "found a text that begins with '#', which would be "
+                      "a comment after a blank: leave it out");
+  return FALSE;
+}
+
+/* [gpu GENERATION] gpus=: slugs. */
+static gboolean
+read_gpus (BaseIni *ini, const char *title, CostCalibrationGroup *group, GError **error)
+{
+  group->gpus = base_ini_get_list (ini, title, "gpus");
+  for (char **item = group->gpus; *item != NULL; item++)
+    if (!check_text (ini, title, "gpus", *item, error))
+      return FALSE;
+  return TRUE;
+}
+
 static gboolean
 read_group (BaseIni *ini, const char *title, CostCalibrationGroup *group, GError **error)
 {
   const CostSectionSchema *schema = &cost_sections[group->section];
   const char *source = base_ini_get_string (ini, title, "source", error);
-  if (source == NULL)
+  if (source == NULL || !check_text (ini, title, "source", source, error))
     return FALSE;
   group->source = g_strdup (source);
-  if (group->section == COST_SECTION_GPU)
-    group->gpus = base_ini_get_list (ini, title, "gpus");
+  if (group->section == COST_SECTION_GPU && !read_gpus (ini, title, group, error))
+    return FALSE;
   if (!base_ini_get_bool_optional (ini, title, "assumed", &group->assumed, error))
     return FALSE;
   for (guint i = 0; i < schema->n_keys; i++) {
@@ -219,10 +242,12 @@ cost_calibration_from_ini (BaseIni *ini, const char *name, GError **error)
   calibration->groups = g_ptr_array_new_with_free_func (group_free);
   calibration->file = g_strdup (base_ini_name (ini));
   const char *source = base_ini_get_string (ini, "calibration", "source", error);
-  if (source == NULL)
+  if (source == NULL || !check_text (ini, "calibration", "source", source, error))
     return NULL;
   calibration->source = g_strdup (source);
   calibration->name = g_strdup (base_ini_get_string_or (ini, "calibration", "name", name));
+  if (!check_text (ini, "calibration", "name", calibration->name, error))
+    return NULL;
   if (!read_groups (calibration, ini, error) || !finish (ini, error))
     return NULL;
   return g_steal_pointer (&calibration);

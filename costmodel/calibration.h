@@ -129,7 +129,7 @@ typedef struct {
   double sigma_dense, sigma_moe; /* a vendor-tuned stack */
   double sigma_untuned;          /* added where profile.tuned is 0 */
   double sigma_assumed;          /* added once per number resolved by a default */
-  double sigma_scale;            /* added once per doubling of nodes */
+  double sigma_scale;            /* added: this x log2 (nodes) */
   double z10, z90;               /* the step's p10, p90 = step x exp (z x sigma); z10 < 0 */
 } CostUncertaintyNumbers;
 

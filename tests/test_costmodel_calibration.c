@@ -246,6 +246,8 @@ static const BadCase bad_cases[] = {
   { "bad/huge_spread", HEAD "[gpu x]\nsource = t\nhbm = 0.8 +- 1e9\n", "from 0 to 10" },
   { "bad/duplicate_key", HEAD "[gpu x]\nsource = t\nhbm = 0.8\nhbm = 0.8\n", "hbm" },
   { "bad/duplicate_group", HEAD "[gpu x]\nsource = t\n[gpu x]\nsource = t\n", "gpu x" },
+  { "bad/comment_as_text", HEAD "name =#x\n", "begins with '#'" },
+  { "bad/comment_as_gpu", HEAD "[gpu x]\nsource = t\ngpus = a,#b\n", "begins with '#'" },
   { "bad/assumed", HEAD "[gpu x]\nsource = t\nassumed = perhaps\n", "assumed" },
 };
 
