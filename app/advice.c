@@ -24,8 +24,8 @@ advise_data_parallel (AppPlanPoint *point, const AppProblem *problem,
     return FALSE;
   if (prediction.oom_risk > options->max_oom_risk)
     return TRUE;
-  peak = base_units_format_bytes ((double) prediction.stages[0].memory.peak_bytes);
-  usable = base_units_format_bytes ((double) prediction.usable_bytes);
+  peak = base_units_format_bytes ((double)prediction.stages[0].memory.peak_bytes);
+  usable = base_units_format_bytes ((double)prediction.usable_bytes);
   g_ptr_array_add (point->advice,
                    g_strdup_printf ("one GPU holds the whole training state (%s of %s): plain data "
                                     "parallelism is the answer; splitting the model further buys "
@@ -54,7 +54,7 @@ advise_more_gpus (AppPlanPoint *point, const AppProblem *problem, const SimSearc
     if (!app_problem_init (&larger, setting, point->gpus * factor, problem->job.global_batch,
                            problem->job.seq, NULL))
       continue;
-    if (!sim_space_init (&space, &larger.problem, pins, pinned & ~(guint32) SIM_PIN_DP, NULL))
+    if (!sim_space_init (&space, &larger.problem, pins, pinned & ~(guint32)SIM_PIN_DP, NULL))
       continue;
     if (!sim_search (&larger.problem, &space, &quick, &result, error))
       return FALSE;
@@ -82,13 +82,14 @@ advise_memory (AppPlanPoint *point)
   if (point->misses->len == 0)
     return;
   nearest = &g_array_index (point->misses, AppMiss, 0);
-  need = base_units_format_bytes ((double) nearest->need_bytes);
-  usable = base_units_format_bytes ((double) nearest->usable_bytes);
-  g_ptr_array_add (point->advice,
-                   g_strdup_printf ("the nearest miss, %s, needs about %s of %s on its fullest GPU: "
-                                    "a GPU with more memory, a shorter sequence or a smaller "
-                                    "model would do",
-                                    nearest->layout_text, need, usable));
+  need = base_units_format_bytes ((double)nearest->need_bytes);
+  usable = base_units_format_bytes ((double)nearest->usable_bytes);
+  g_ptr_array_add (
+      point->advice,
+      g_strdup_printf ("the nearest miss, %s, needs about %s of %s on its fullest GPU: "
+                       "a GPU with more memory, a shorter sequence or a smaller "
+                       "model would do",
+                       nearest->layout_text, need, usable));
 }
 
 gboolean

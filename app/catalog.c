@@ -40,7 +40,7 @@ load_entries (const char *catalog_dir, const char *kind, const char *name, Loade
   if (name != NULL) {
     const char *one[] = { name, NULL };
 
-    names = g_strdupv ((char **) one);
+    names = g_strdupv ((char **)one);
   } else
     names = base_catalog_list (catalog, kind);
   for (char **entry = names; *entry != NULL; entry++) {
@@ -56,25 +56,26 @@ load_entries (const char *catalog_dir, const char *kind, const char *name, Loade
 GPtrArray *
 app_catalog_models (const char *catalog_dir, const char *name, GError **error)
 {
-  return load_entries (catalog_dir, "models", name, load_model, (GDestroyNotify) model_arch_free, error);
+  return load_entries (catalog_dir, "models", name, load_model, (GDestroyNotify)model_arch_free,
+                       error);
 }
 
 GPtrArray *
 app_catalog_machines (const char *catalog_dir, const char *name, GError **error)
 {
   return load_entries (catalog_dir, "machines", name, load_machine,
-                       (GDestroyNotify) topo_machine_free, error);
+                       (GDestroyNotify)topo_machine_free, error);
 }
 
 GPtrArray *
 app_catalog_gpus (const char *catalog_dir, const char *name, GError **error)
 {
-  return load_entries (catalog_dir, "gpus", name, load_gpu, (GDestroyNotify) topo_gpu_free, error);
+  return load_entries (catalog_dir, "gpus", name, load_gpu, (GDestroyNotify)topo_gpu_free, error);
 }
 
 GPtrArray *
 app_catalog_profiles (const char *catalog_dir, const char *name, GError **error)
 {
   return load_entries (catalog_dir, "profiles", name, load_profile,
-                       (GDestroyNotify) model_profile_free, error);
+                       (GDestroyNotify)model_profile_free, error);
 }

@@ -10,8 +10,12 @@
 G_BEGIN_DECLS
 /* @name NULL: every entry in slug order; else that one (slug or file). (owned) arrays that own
  * their entries; NULL on error. */
-GPtrArray *app_catalog_models (const char *catalog_dir, const char *name, GError **error);   /* ModelArch */
-GPtrArray *app_catalog_machines (const char *catalog_dir, const char *name, GError **error); /* TopoMachine */
-GPtrArray *app_catalog_gpus (const char *catalog_dir, const char *name, GError **error);     /* TopoGpu */
-GPtrArray *app_catalog_profiles (const char *catalog_dir, const char *name, GError **error); /* ModelProfile */
+GPtrArray *app_catalog_models (const char *catalog_dir, const char *name,
+                               GError **error); /* ModelArch */
+GPtrArray *app_catalog_machines (const char *catalog_dir, const char *name,
+                                 GError **error); /* TopoMachine */
+GPtrArray *app_catalog_gpus (const char *catalog_dir, const char *name,
+                             GError **error); /* TopoGpu */
+GPtrArray *app_catalog_profiles (const char *catalog_dir, const char *name,
+                                 GError **error); /* ModelProfile */
 G_END_DECLS

@@ -3,7 +3,7 @@
 
 #include "db/database.h"
 
-G_DEFINE_QUARK (plait-app-error-quark, app_error)
+G_DEFINE_QUARK (plait - app - error - quark, app_error)
 
 gboolean
 app_error_is_environment (const GError *error)

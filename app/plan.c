@@ -10,7 +10,7 @@
 static void
 miss_clear (gpointer data)
 {
-  g_free (((AppMiss *) data)->layout_text);
+  g_free (((AppMiss *)data)->layout_text);
 }
 
 static AppPlanPoint *
@@ -22,7 +22,7 @@ point_new (const AppProblem *problem)
   point->gpus = problem->problem.gpus;
   point->global_batch = problem->job.global_batch;
   point->seq = problem->job.seq;
-  point->plans = g_ptr_array_new_with_free_func ((GDestroyNotify) db_plan_free);
+  point->plans = g_ptr_array_new_with_free_func ((GDestroyNotify)db_plan_free);
   point->misses = g_array_new (FALSE, TRUE, sizeof (AppMiss));
   g_array_set_clear_func (point->misses, miss_clear);
   point->advice = g_ptr_array_new_with_free_func (g_free);
@@ -59,7 +59,7 @@ add_counts (JsonBuilder *builder, const char *name, const GArray *values)
   json_builder_set_member_name (builder, name);
   json_builder_begin_array (builder);
   for (guint i = 0; values != NULL && i < values->len; i++)
-    json_builder_add_int_value (builder, (gint64) g_array_index (values, guint64, i));
+    json_builder_add_int_value (builder, (gint64)g_array_index (values, guint64, i));
   json_builder_end_array (builder);
 }
 
@@ -87,7 +87,8 @@ inputs_json (const AppPlanRequest *request)
   add_counts (builder, "gpus", request->gpus);
   add_counts (builder, "global_batch", request->batches);
   add_counts (builder, "seq", request->seqs);
-  add_text (builder, "profile", request->inputs.profile != NULL ? request->inputs.profile : "megatron");
+  add_text (builder, "profile",
+            request->inputs.profile != NULL ? request->inputs.profile : "megatron");
   add_text (builder, "calibration",
             request->inputs.calibration != NULL ? request->inputs.calibration : "default");
   json_builder_set_member_name (builder, "dropout");
@@ -162,8 +163,8 @@ resolve_points (Points *points, const AppPlanRequest *request, GError **error)
 
     g_ptr_array_add (points->settings, setting);
     inputs.machine = *machine;
-    if (!app_setting_init (setting, &inputs, error) ||
-        !resolve_points_of (points, setting, request, error))
+    if (!app_setting_init (setting, &inputs, error)
+        || !resolve_points_of (points, setting, request, error))
       return FALSE;
   }
   if (points->problems->len > 0)
@@ -191,7 +192,7 @@ report_progress (guint64 done, guint64 total, gpointer user_data)
 static gboolean
 ask_cancelled (gpointer user_data)
 {
-  const AppPlanRequest *request = ((const Progress *) user_data)->request;
+  const AppPlanRequest *request = ((const Progress *)user_data)->request;
 
   return request->cancelled != NULL && request->cancelled (request->user_data);
 }
@@ -254,9 +255,9 @@ search_point (AppPlanPoint *point, const AppProblem *problem, const AppPlanReque
     .user_data = &progress,
   };
 
-  if (!app_layout_from_text (&pins, problem, text, error) ||
-      !sim_space_init (&space, &problem->problem, &pins, sim_space_pins_of_text (text), error) ||
-      !sim_search (&problem->problem, &space, &options, &result, error))
+  if (!app_layout_from_text (&pins, problem, text, error)
+      || !sim_space_init (&space, &problem->problem, &pins, sim_space_pins_of_text (text), error)
+      || !sim_search (&problem->problem, &space, &options, &result, error))
     return FALSE;
   fill_point (point, problem, request, &result);
   return app_advise (point, problem, &options, &pins, sim_space_pins_of_text (text), error);
@@ -317,16 +318,17 @@ finish_run (DbDatabase *db, const AppPlanResult *result, DbRunStatus status, con
   }
   for (guint i = 0; i < MODEL_LEGAL_N; i++)
     if (i != MODEL_LEGAL && rejected[i] > 0)
-      rows[n++] = (DbRejectedRecord){ model_legality_name ((ModelLegality) i), rejected[i] };
+      rows[n++] = (DbRejectedRecord){ model_legality_name ((ModelLegality)i), rejected[i] };
   return db_store_finish_run (db, result->run_id, status, message, &total, rows, n, error);
 }
 
 static DbDatabase *
 begin_run (const AppPlanRequest *request, AppPlanResult *result, GError **error)
 {
-  g_autoptr (DbDatabase) db = db_database_open (request->db_path, DB_OPEN_READ_WRITE,
-                                                &result->warning, error);
-  DbRunRecord run = { .command = "plan", .inputs = result->inputs_json, .inputs_hash = result->hash };
+  g_autoptr (DbDatabase) db
+      = db_database_open (request->db_path, DB_OPEN_READ_WRITE, &result->warning, error);
+  DbRunRecord run
+      = { .command = "plan", .inputs = result->inputs_json, .inputs_hash = result->hash };
 
   if (db == NULL || !db_store_begin_run (db, &run, &result->run_id, error))
     return NULL;
@@ -387,7 +389,7 @@ app_plan (const AppPlanRequest *request, GError **error)
   g_autoptr (DbDatabase) db = NULL;
   g_autoptr (GError) local = NULL;
 
-  result->points = g_ptr_array_new_with_free_func ((GDestroyNotify) point_free);
+  result->points = g_ptr_array_new_with_free_func ((GDestroyNotify)point_free);
   if (!resolve_points (&points, request, error))
     return NULL;
   result->inputs_json = inputs_json (request);
@@ -403,9 +405,9 @@ app_plan (const AppPlanRequest *request, GError **error)
     g_propagate_error (error, g_steal_pointer (&local));
     return NULL;
   }
-  if (db != NULL && !finish_run (db, result,
-                                 result->interrupted ? DB_RUN_INTERRUPTED : DB_RUN_DONE, NULL,
-                                 error))
+  if (db != NULL
+      && !finish_run (db, result, result->interrupted ? DB_RUN_INTERRUPTED : DB_RUN_DONE, NULL,
+                      error))
     return NULL;
   return g_steal_pointer (&result);
 }

@@ -7,18 +7,18 @@
 G_BEGIN_DECLS
 
 typedef struct {
-  AppInputs inputs;          /* machine ignored: see machines */
+  AppInputs inputs;            /* machine ignored: see machines */
   const char *const *machines; /* NULL-terminated */
-  const GArray *gpus;        /* guint64 */
-  const GArray *batches;     /* guint64, (nullable): the model's */
-  const GArray *seqs;        /* guint64, (nullable): the model's */
-  const char *pins;          /* layout text of fixed keys, may be "" */
+  const GArray *gpus;          /* guint64 */
+  const GArray *batches;       /* guint64, (nullable): the model's */
+  const GArray *seqs;          /* guint64, (nullable): the model's */
+  const char *pins;            /* layout text of fixed keys, may be "" */
   double max_oom_risk;
-  guint keep;                /* per search point */
+  guint keep; /* per search point */
   guint jobs;
   gboolean exhaustive;
   guint64 limit;
-  const char *db_path;       /* (nullable): nothing is stored */
+  const char *db_path; /* (nullable): nothing is stored */
   void (*progress) (const char *point, guint64 done, guint64 total, gpointer user_data);
   gboolean (*cancelled) (gpointer user_data);
   gpointer user_data;
@@ -26,7 +26,7 @@ typedef struct {
 
 /* A layout that comes nearest where nothing fits. */
 typedef struct {
-  char *layout_text;       /* (owned) */
+  char *layout_text; /* (owned) */
   guint64 need_bytes, usable_bytes;
   double oom_risk;
   double step_s;
@@ -34,11 +34,12 @@ typedef struct {
 
 /* One search point. */
 typedef struct {
-  char *machine;           /* (owned) */
+  char *machine; /* (owned) */
   guint64 gpus, global_batch, seq;
-  GPtrArray *plans;        /* (owned) DbPlan *, best first */
-  GArray *misses;          /* (owned) AppMiss, only when no plan */
-  GPtrArray *advice;       /* (owned) char *: what would make it fit, why plain data parallelism is the answer */
+  GPtrArray *plans; /* (owned) DbPlan *, best first */
+  GArray *misses;   /* (owned) AppMiss, only when no plan */
+  GPtrArray *
+      advice; /* (owned) char *: what would make it fit, why plain data parallelism is the answer */
   guint64 legal_count;
   guint64 too_risky_count;
   guint64 rejected[MODEL_LEGAL_N];
@@ -46,11 +47,11 @@ typedef struct {
 } AppPlanPoint;
 
 typedef struct {
-  char *inputs_json;       /* (owned) canonical text of what was asked */
-  char *hash;              /* (owned) of it and of the contents of model, machine, calibration */
-  GPtrArray *points;       /* (owned) AppPlanPoint * */
-  gint64 run_id;           /* 0: not stored */
-  char *warning;           /* (owned, nullable) from the database */
+  char *inputs_json; /* (owned) canonical text of what was asked */
+  char *hash;        /* (owned) of it and of the contents of model, machine, calibration */
+  GPtrArray *points; /* (owned) AppPlanPoint * */
+  gint64 run_id;     /* 0: not stored */
+  char *warning;     /* (owned, nullable) from the database */
   gboolean interrupted;
 } AppPlanResult;
 

@@ -11,14 +11,14 @@ app_predict (const AppPredictRequest *request, GError **error)
   g_auto (CostPrediction) prediction = { 0 };
   AppProblem problem;
 
-  if (!app_setting_init (&setting, &request->inputs, error) ||
-      !app_problem_init (&problem, &setting, request->gpus, request->global_batch, request->seq,
-                         error) ||
-      !app_layout_from_text (&layout, &problem, request->layout != NULL ? request->layout : "",
-                             error) ||
-      !model_layout_resolve (&layout, setting.arch, &problem.job, setting.profile,
-                             problem.problem.gpus, error) ||
-      !cost_predict (&problem.problem, &layout, &prediction, error))
+  if (!app_setting_init (&setting, &request->inputs, error)
+      || !app_problem_init (&problem, &setting, request->gpus, request->global_batch, request->seq,
+                            error)
+      || !app_layout_from_text (&layout, &problem, request->layout != NULL ? request->layout : "",
+                                error)
+      || !model_layout_resolve (&layout, setting.arch, &problem.job, setting.profile,
+                                problem.problem.gpus, error)
+      || !cost_predict (&problem.problem, &layout, &prediction, error))
     return NULL;
   return app_record_plan (&problem, &layout, &prediction, 1);
 }

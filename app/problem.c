@@ -21,9 +21,9 @@ setting_load (AppSetting *setting, const AppInputs *inputs, GError **error)
   const char *calibration = inputs->calibration != NULL ? inputs->calibration : "default";
 
   if (!require (inputs->model, "--model", "a model of the catalog (see 'plait models') or a file",
-                error) ||
-      !require (inputs->machine, "--machine",
-                "a machine of the catalog (see 'plait machines') or a file", error))
+                error)
+      || !require (inputs->machine, "--machine",
+                   "a machine of the catalog (see 'plait machines') or a file", error))
     return FALSE;
   setting->catalog = base_catalog_new (inputs->catalog_dir, error);
   if (setting->catalog == NULL)
@@ -73,8 +73,8 @@ app_problem_init (AppProblem *problem, const AppSetting *setting, guint64 gpus,
                   guint64 global_batch, guint64 seq, GError **error)
 {
   *problem = (AppProblem){ .setting = setting };
-  if (!topo_cluster_init (&problem->cluster, setting->machine, gpus, error) ||
-      !model_job_init (&problem->job, setting->arch, seq, global_batch, setting->dropout, error))
+  if (!topo_cluster_init (&problem->cluster, setting->machine, gpus, error)
+      || !model_job_init (&problem->job, setting->arch, seq, global_batch, setting->dropout, error))
     return FALSE;
   problem->problem = (CostProblem){
     .arch = setting->arch,
@@ -82,7 +82,7 @@ app_problem_init (AppProblem *problem, const AppSetting *setting, guint64 gpus,
     .profile = setting->profile,
     .machine = setting->machine,
     .numbers = &setting->numbers,
-    .gpus = (guint32) gpus,
+    .gpus = (guint32)gpus,
     .model_flop = model_step_flop (setting->arch, &problem->job),
   };
   return TRUE;

@@ -38,14 +38,16 @@ app_record_machine_content (const TopoMachine *machine)
   const TopoGpu *gpu = machine->gpu;
   GString *text = g_string_new (NULL);
 
-  g_string_append_printf (text, "gpu=%s\nsm_count=%u\nhbm_bytes_per_s=%.17g\nusable_bytes=%" G_GUINT64_FORMAT "\n",
-                          gpu->slug, gpu->sm_count, gpu->hbm_bytes_per_s, gpu->usable_bytes);
+  g_string_append_printf (
+      text, "gpu=%s\nsm_count=%u\nhbm_bytes_per_s=%.17g\nusable_bytes=%" G_GUINT64_FORMAT "\n",
+      gpu->slug, gpu->sm_count, gpu->hbm_bytes_per_s, gpu->usable_bytes);
   for (guint i = 0; i < TOPO_DTYPE_N_KINDS; i++)
-    g_string_append_printf (text, "peak_flop_per_s.%s=%.17g\n", topo_dtype_name ((TopoDtype) i),
+    g_string_append_printf (text, "peak_flop_per_s.%s=%.17g\n", topo_dtype_name ((TopoDtype)i),
                             gpu->peak_flop_per_s[i]);
-  g_string_append_printf (text, "gpus_per_node=%u\ndomain_size=%u\nwiring=%d\ndirect=%s\ndirect_bytes_per_s=%.17g\n",
-                          machine->gpus_per_node, machine->domain_size, (int) machine->wiring,
-                          topo_link_kind_name (machine->direct), machine->direct_bytes_per_s);
+  g_string_append_printf (
+      text, "gpus_per_node=%u\ndomain_size=%u\nwiring=%d\ndirect=%s\ndirect_bytes_per_s=%.17g\n",
+      machine->gpus_per_node, machine->domain_size, (int)machine->wiring,
+      topo_link_kind_name (machine->direct), machine->direct_bytes_per_s);
   g_string_append_printf (text, "nvls=%d\npcie_generation=%u\npcie_bytes_per_s=%.17g\nfabric=%s\n",
                           machine->nvls, machine->pcie_generation, machine->pcie_bytes_per_s,
                           topo_fabric_name (machine->fabric));
@@ -79,8 +81,8 @@ fill_inputs (DbPlan *plan, const AppProblem *problem)
   };
   plan->job = (DbJobRecord){
     .phase = "train",
-    .seq = (gint64) problem->job.seq,
-    .global_batch = (gint64) problem->job.global_batch,
+    .seq = (gint64)problem->job.seq,
+    .global_batch = (gint64)problem->job.global_batch,
     .optimizer = "adam",
     .dropout = problem->job.dropout,
   };
@@ -175,7 +177,7 @@ fill_stages (DbPlan *plan, const CostPrediction *prediction)
     rows[i] = (DbStageMemoryRecord){
       .stage = stage->stage,
       .layers = stage->layers,
-      .in_flight_count = (gint64) stage->memory.in_flight_count,
+      .in_flight_count = (gint64)stage->memory.in_flight_count,
       .compute_s = stage->compute_s,
       .peak_bytes = stage->memory.peak_bytes,
       .allocated_bytes = stage->memory.allocated_bytes,
@@ -204,7 +206,7 @@ fill_parts_and_groups (DbPlan *plan, const CostPrediction *prediction)
   DbGroupRecord *groups = keep_array (plan, prediction->n_groups, sizeof *groups);
 
   for (guint i = 0; i < COST_PART_N_KINDS; i++)
-    parts[i] = (DbBreakdownRecord){ cost_part_name ((CostPart) i), prediction->breakdown_s[i] };
+    parts[i] = (DbBreakdownRecord){ cost_part_name ((CostPart)i), prediction->breakdown_s[i] };
   for (guint i = 0; i < prediction->n_groups; i++)
     groups[i] = (DbGroupRecord){
       .kind = model_group_name (prediction->groups[i].kind),
@@ -229,9 +231,10 @@ add_assumed (DbPlan *plan, GArray *rows, const char *note, const char *fallback)
     row.key = keep_owned (plan, g_strdup_printf ("%s.%u", fallback, rows->len + 1));
     row.value = keep (plan, note);
   } else {
-    row.key = keep_owned (plan, g_strndup (note, (gsize) (equals - note)));
-    row.value = colon == NULL ? keep (plan, equals + 1)
-                              : keep_owned (plan, g_strndup (equals + 1, (gsize) (colon - equals - 1)));
+    row.key = keep_owned (plan, g_strndup (note, (gsize)(equals - note)));
+    row.value = colon == NULL
+                    ? keep (plan, equals + 1)
+                    : keep_owned (plan, g_strndup (equals + 1, (gsize)(colon - equals - 1)));
     row.why = colon == NULL ? NULL : keep (plan, colon + 2);
   }
   for (guint i = 0; i < rows->len; i++)
@@ -269,8 +272,8 @@ app_record_plan (const AppProblem *problem, const ModelLayout *layout,
   fill_inputs (plan, problem);
   plan->plan.rank = rank;
   plan->plan.gpus = problem->problem.gpus;
-  plan->plan.global_batch = (gint64) problem->job.global_batch;
-  plan->plan.seq = (gint64) problem->job.seq;
+  plan->plan.global_batch = (gint64)problem->job.global_batch;
+  plan->plan.seq = (gint64)problem->job.seq;
   fill_layout (plan, problem, layout);
   fill_prediction (plan, problem, prediction);
   fill_stages (plan, prediction);
@@ -282,8 +285,8 @@ app_record_plan (const AppProblem *problem, const ModelLayout *layout,
 gboolean
 app_record_store_inputs (DbDatabase *db, DbPlan *plan, GError **error)
 {
-  return db_store_machine (db, &plan->machine, &plan->plan.machine_id, error) &&
-         db_store_model (db, &plan->model, &plan->plan.model_id, error) &&
-         db_store_job (db, &plan->job, &plan->plan.job_id, error) &&
-         db_store_calibration (db, &plan->calibration, &plan->plan.calibration_id, error);
+  return db_store_machine (db, &plan->machine, &plan->plan.machine_id, error)
+         && db_store_model (db, &plan->model, &plan->plan.model_id, error)
+         && db_store_job (db, &plan->job, &plan->plan.job_id, error)
+         && db_store_calibration (db, &plan->calibration, &plan->plan.calibration_id, error);
 }

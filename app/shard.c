@@ -17,8 +17,9 @@ parse_sizes (const char *what, const char *text, guint64 max, guint64 *out, guin
   guint n = g_strv_length (items);
 
   if (n == 0 || n > MODEL_SHARD_MAX_DIMS) {
-    g_set_error (error, APP_ERROR, APP_ERROR_USAGE, "%s: found '%s', expected 1 to %d sizes such as 1024x512",
-                 what, text, MODEL_SHARD_MAX_DIMS);
+    g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
+                 "%s: found '%s', expected 1 to %d sizes such as 1024x512", what, text,
+                 MODEL_SHARD_MAX_DIMS);
     return FALSE;
   }
   for (guint i = 0; i < n; i++)
@@ -39,14 +40,15 @@ parse_mesh (const char *text, guint32 *out, guint *out_n, guint32 *out_ranks, GE
   if (!parse_sizes ("--mesh", text, MAX_RANKS, sizes, out_n, error))
     return FALSE;
   for (guint i = 0; i < *out_n; i++) {
-    out[i] = (guint32) sizes[i];
+    out[i] = (guint32)sizes[i];
     ranks *= sizes[i];
     if (ranks > MAX_RANKS) {
-      g_set_error (error, APP_ERROR, APP_ERROR_USAGE, "--mesh: '%s' has more than %d ranks", text, MAX_RANKS);
+      g_set_error (error, APP_ERROR, APP_ERROR_USAGE, "--mesh: '%s' has more than %d ranks", text,
+                   MAX_RANKS);
       return FALSE;
     }
   }
-  *out_ranks = (guint32) ranks;
+  *out_ranks = (guint32)ranks;
   return TRUE;
 }
 
@@ -63,7 +65,8 @@ parse_placements (const char *what, const char *text, guint n_dims, guint n_mesh
   if (n == n_mesh)
     return TRUE;
   g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
-               "%s: found %u placements for %u mesh dimensions: give one for each", what, n, n_mesh);
+               "%s: found %u placements for %u mesh dimensions: give one for each", what, n,
+               n_mesh);
   return FALSE;
 }
 
@@ -99,8 +102,7 @@ price (AppShard *shard, const char *catalog_dir, const char *machine_name, const
   if (machine == NULL || !topo_cluster_init (&cluster, machine, shard->n_ranks, error))
     return FALSE;
   calibration = cost_calibration_load (catalog, "default", error);
-  if (calibration == NULL ||
-      !cost_numbers_init (&numbers, calibration, machine, "generic", error))
+  if (calibration == NULL || !cost_numbers_init (&numbers, calibration, machine, "generic", error))
     return FALSE;
   shard->time_s = 0;
   for (guint i = 0; i < shard->steps->len; i++) {
@@ -115,7 +117,8 @@ price (AppShard *shard, const char *catalog_dir, const char *machine_name, const
       stride *= mesh[d];
     topo_group_shape (machine, shard->n_ranks, stride, mesh[step->mesh_dim], &shape);
     cost_group_init (&group, &numbers, &shape);
-    shard->time_s += cost_collective_s (&group, collective_of (step->kind), (double) step->logical_bytes);
+    shard->time_s
+        += cost_collective_s (&group, collective_of (step->kind), (double)step->logical_bytes);
   }
   return TRUE;
 }
@@ -153,13 +156,15 @@ app_shard_new (const char *catalog_dir, const char *shape_text, const char *mesh
   ModelDtype dtype = MODEL_DTYPE_BF16;
 
   shard->time_s = NAN;
-  if (!parse_sizes ("--shape", shape_text, G_GUINT64_CONSTANT (1) << 40, shape, &shard->n_dims, error) ||
-      !parse_mesh (mesh_text, mesh, &shard->n_mesh, &shard->n_ranks, error) ||
-      !parse_placements ("--placements", placements_text, shard->n_dims, shard->n_mesh, from, error))
+  if (!parse_sizes ("--shape", shape_text, G_GUINT64_CONSTANT (1) << 40, shape, &shard->n_dims,
+                    error)
+      || !parse_mesh (mesh_text, mesh, &shard->n_mesh, &shard->n_ranks, error)
+      || !parse_placements ("--placements", placements_text, shard->n_dims, shard->n_mesh, from,
+                            error))
     return NULL;
   if (dtype_text != NULL && !model_dtype_parse (dtype_text, &dtype)) {
-    g_set_error (error, APP_ERROR, APP_ERROR_USAGE, "--dtype: found '%s', expected bf16, fp16, fp8 or fp32",
-                 dtype_text);
+    g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
+                 "--dtype: found '%s', expected bf16, fp16, fp8 or fp32", dtype_text);
     return NULL;
   }
   if (!fill_ranks (shard, shape, mesh, from, error))
@@ -168,9 +173,11 @@ app_shard_new (const char *catalog_dir, const char *shape_text, const char *mesh
     return g_steal_pointer (&shard);
   if (!parse_placements ("--to", to_text, shard->n_dims, shard->n_mesh, to, error))
     return NULL;
-  shard->steps = model_redistribute_plan (shape, shard->n_dims, MAX (model_dtype_bits (dtype) / 8, 1), mesh,
-                                          shard->n_mesh, from, to, error);
-  if (shard->steps == NULL || (machine != NULL && !price (shard, catalog_dir, machine, mesh, error)))
+  shard->steps
+      = model_redistribute_plan (shape, shard->n_dims, MAX (model_dtype_bits (dtype) / 8, 1), mesh,
+                                 shard->n_mesh, from, to, error);
+  if (shard->steps == NULL
+      || (machine != NULL && !price (shard, catalog_dir, machine, mesh, error)))
     return NULL;
   return g_steal_pointer (&shard);
 }
@@ -188,7 +195,7 @@ app_shard_free (AppShard *shard)
 const char *
 app_shard_step_name (ModelRedistributeKind kind)
 {
-  static const char *const names[] = { "none", "local_chunk", "local_divide", "all_gather",
+  static const char *const names[] = { "none",       "local_chunk",    "local_divide", "all_gather",
                                        "all_reduce", "reduce_scatter", "all_to_all" };
 
   return names[kind];

@@ -20,7 +20,7 @@ app_stored_plan (const char *db_path, const char *which, GError **error)
   db = db_database_open (db_path, DB_OPEN_READ_ONLY, NULL, error);
   if (db == NULL)
     return NULL;
-  plan_id = (gint64) id;
+  plan_id = (gint64)id;
   if (g_str_equal (which, "best") && !db_find_best_plan (db, &plan_id, error))
     return NULL;
   return db_load_plan (db, plan_id, error);

@@ -17,9 +17,9 @@ typedef enum { CLI_ERROR_USAGE } CliError;
 
 /* Options that every subcommand understands. Strings are owned. */
 typedef struct {
-  char *db;       /* --db, else $PLAIT_DB, else NULL */
-  char *catalog;  /* --catalog */
-  char *color;    /* auto, always, never */
+  char *db;      /* --db, else $PLAIT_DB, else NULL */
+  char *catalog; /* --catalog */
+  char *color;   /* auto, always, never */
   gboolean json, csv, quiet;
   gboolean colored; /* resolved */
 } CliCommon;
@@ -27,8 +27,8 @@ typedef struct {
 typedef struct _CliVerb CliVerb;
 struct _CliVerb {
   const char *name;
-  const char *arguments;  /* for usage: "[options]", "SQL" */
-  const char *summary;    /* one line */
+  const char *arguments;   /* for usage: "[options]", "SQL" */
+  const char *summary;     /* one line */
   const char *description; /* paragraphs for 'plait help NAME' */
   CliExit (*run) (const CliVerb *verb, int argc, char **argv);
 };

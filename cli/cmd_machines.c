@@ -27,10 +27,10 @@ add_gpu (JsonBuilder *builder, const TopoGpu *gpu)
   json_builder_begin_object (builder);
   for (guint i = 0; i < TOPO_DTYPE_N_KINDS; i++)
     if (gpu->peak_flop_per_s[i] > 0)
-      cli_json_number (builder, topo_dtype_name ((TopoDtype) i), gpu->peak_flop_per_s[i]);
+      cli_json_number (builder, topo_dtype_name ((TopoDtype)i), gpu->peak_flop_per_s[i]);
   json_builder_end_object (builder);
   cli_json_number (builder, "hbm_bytes_per_s", gpu->hbm_bytes_per_s);
-  cli_json_count (builder, "usable_bytes", (gint64) gpu->usable_bytes);
+  cli_json_count (builder, "usable_bytes", (gint64)gpu->usable_bytes);
   cli_json_number (builder, "direct_bytes_per_s", topo_gpu_direct_bytes_per_s (gpu));
   cli_json_number (builder, "tdp_w", gpu->tdp_w);
   cli_json_text (builder, "source", gpu->source);
@@ -40,8 +40,10 @@ add_gpu (JsonBuilder *builder, const TopoGpu *gpu)
 static void
 print_gpus (const GPtrArray *gpus, gboolean csv)
 {
-  static const char *const headers[] = { "name", "generation", "SMs", "16-bit TFLOP/s", "fp8 TFLOP/s",
-                                         "HBM GB/s", "usable GiB", "GPU links GB/s one way", "product" };
+  static const char *const headers[]
+      = { "name",        "generation", "SMs",        "16-bit TFLOP/s",
+          "fp8 TFLOP/s", "HBM GB/s",   "usable GiB", "GPU links GB/s one way",
+          "product" };
   g_autoptr (CliTable) table = cli_table_new ();
 
   for (gsize i = 0; i < G_N_ELEMENTS (headers); i++)
@@ -58,7 +60,7 @@ print_gpus (const GPtrArray *gpus, gboolean csv)
     cli_table_cell (table, "%.0f", wide / 1e12);
     cli_table_cell_owned (table, fp8 > 0 ? g_strdup_printf ("%.0f", fp8 / 1e12) : g_strdup (""));
     cli_table_cell (table, "%.0f", gpu->hbm_bytes_per_s / 1e9);
-    cli_table_cell (table, "%.2f", (double) gpu->usable_bytes / 1073741824.0);
+    cli_table_cell (table, "%.2f", (double)gpu->usable_bytes / 1073741824.0);
     cli_table_cell (table, "%.0f", topo_gpu_direct_bytes_per_s (gpu) / 1e9);
     cli_table_cell (table, "%s", gpu->product);
   }
@@ -96,12 +98,14 @@ add_machine (JsonBuilder *builder, const TopoMachine *machine)
 static void
 print_machines (const GPtrArray *machines, gboolean csv)
 {
-  static const char *const headers[] = { "name", "gpu", "GPUs/node", "domain", "link", "GB/s one way",
-                                         "fabric", "Gb/s per GPU", "USD/GPU-hour", "as of" };
+  static const char *const headers[]
+      = { "name",         "gpu",    "GPUs/node",    "domain",       "link",
+          "GB/s one way", "fabric", "Gb/s per GPU", "USD/GPU-hour", "as of" };
   g_autoptr (CliTable) table = cli_table_new ();
 
   for (gsize i = 0; i < G_N_ELEMENTS (headers); i++)
-    cli_table_column (table, headers[i], i < 2 || i == 4 || i == 6 || i == 9 ? CLI_LEFT : CLI_RIGHT);
+    cli_table_column (table, headers[i],
+                      i < 2 || i == 4 || i == 6 || i == 9 ? CLI_LEFT : CLI_RIGHT);
   for (guint i = 0; i < machines->len; i++) {
     const TopoMachine *machine = g_ptr_array_index (machines, i);
     double price = machine->price_usd_per_gpu_hour;
@@ -115,7 +119,8 @@ print_machines (const GPtrArray *machines, gboolean csv)
     cli_table_cell (table, "%.1f", machine->node_link_bytes_per_s / 1e9);
     cli_table_cell (table, "%s", topo_fabric_name (machine->fabric));
     cli_table_cell (table, "%.0f", machine->nic_bytes_per_s_per_gpu * 8 / 1e9);
-    cli_table_cell_owned (table, isfinite (price) ? g_strdup_printf ("%.2f", price) : g_strdup (""));
+    cli_table_cell_owned (table,
+                          isfinite (price) ? g_strdup_printf ("%.2f", price) : g_strdup (""));
     cli_table_cell (table, "%s", machine->price_as_of != NULL ? machine->price_as_of : "");
   }
   cli_table_print (table, stdout, csv);
@@ -170,10 +175,9 @@ run_kind (const CliVerb *verb, int argc, char **argv, const Kind *kind)
   g_autoptr (GError) error = NULL;
   g_autoptr (GPtrArray) entries = NULL;
   CliExit code = CLI_DONE;
-  const GOptionEntry options[] = {
-    { kind->option, 0, 0, G_OPTION_ARG_STRING, &name, "One in full: slug or file", "NAME" },
-    G_OPTION_ENTRY_NULL
-  };
+  const GOptionEntry options[]
+      = { { kind->option, 0, 0, G_OPTION_ARG_STRING, &name, "One in full: slug or file", "NAME" },
+          G_OPTION_ENTRY_NULL };
 
   if (!cli_parse (verb, argc, argv, options, 0, 0, &common, NULL, &code))
     return code;
@@ -190,7 +194,8 @@ run_kind (const CliVerb *verb, int argc, char **argv, const Kind *kind)
 static CliExit
 run_machines (const CliVerb *verb, int argc, char **argv)
 {
-  static const Kind kind = { "machines", "machine", app_catalog_machines, add_machine_entry, print_machines };
+  static const Kind kind
+      = { "machines", "machine", app_catalog_machines, add_machine_entry, print_machines };
 
   return run_kind (verb, argc, argv, &kind);
 }

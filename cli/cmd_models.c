@@ -19,7 +19,7 @@ add_assumed (JsonBuilder *builder, const GPtrArray *assumed)
   for (guint i = 0; assumed != NULL && i < assumed->len; i++) {
     const char *note = g_ptr_array_index (assumed, i);
     const char *equals = strchr (note, '=');
-    g_autofree char *key = equals != NULL ? g_strndup (note, (gsize) (equals - note))
+    g_autofree char *key = equals != NULL ? g_strndup (note, (gsize)(equals - note))
                                           : g_strdup_printf ("note.%u", i + 1);
 
     cli_json_text (builder, key, equals != NULL ? equals + 1 : note);
@@ -67,19 +67,19 @@ add_model (JsonBuilder *builder, const ModelArch *arch)
   cli_json_text (builder, "name", arch->name);
   cli_json_text (builder, "family", arch->family);
   cli_json_count (builder, "layers", arch->layers);
-  cli_json_count (builder, "hidden", (gint64) arch->hidden);
+  cli_json_count (builder, "hidden", (gint64)arch->hidden);
   add_attention (builder, &arch->attention);
-  cli_json_count (builder, "vocab", (gint64) arch->vocab);
+  cli_json_count (builder, "vocab", (gint64)arch->vocab);
   cli_json_bool (builder, "gated", arch->gated);
   cli_json_text (builder, "activation", activation_names[arch->activation]);
   cli_json_text (builder, "norm", norm_names[arch->norm]);
   cli_json_text (builder, "position", position_names[arch->position]);
   cli_json_bool (builder, "tied", arch->tied);
   cli_json_number (builder, "dropout", arch->dropout);
-  cli_json_count (builder, "seq", (gint64) arch->seq);
-  cli_json_count (builder, "global_batch", (gint64) arch->global_batch);
-  cli_json_count (builder, "parameters", (gint64) model_params_total (arch));
-  cli_json_count (builder, "parameters_active", (gint64) model_params_active (arch));
+  cli_json_count (builder, "seq", (gint64)arch->seq);
+  cli_json_count (builder, "global_batch", (gint64)arch->global_batch);
+  cli_json_count (builder, "parameters", (gint64)model_params_total (arch));
+  cli_json_count (builder, "parameters_active", (gint64)model_params_active (arch));
   json_builder_set_member_name (builder, "blocks");
   json_builder_begin_array (builder);
   for (guint i = 0; i < arch->n_runs; i++)
@@ -92,8 +92,9 @@ add_model (JsonBuilder *builder, const ModelArch *arch)
 static void
 print_table (const GPtrArray *models, gboolean csv)
 {
-  static const char *const headers[] = { "name", "family", "layers", "hidden", "heads", "kv heads",
-                                         "head dim", "vocab", "seq", "parameters", "active" };
+  static const char *const headers[]
+      = { "name",     "family", "layers", "hidden",     "heads", "kv heads",
+          "head dim", "vocab",  "seq",    "parameters", "active" };
   g_autoptr (CliTable) table = cli_table_new ();
 
   for (gsize i = 0; i < G_N_ELEMENTS (headers); i++)
@@ -134,7 +135,7 @@ print_one (const ModelArch *arch)
 
   printf ("# %s: %s parameters, %s active per token\n%s", arch->name, total, active, text);
   for (guint i = 0; arch->assumed != NULL && i < arch->assumed->len; i++)
-    printf ("# assumed: %s\n", (const char *) g_ptr_array_index (arch->assumed, i));
+    printf ("# assumed: %s\n", (const char *)g_ptr_array_index (arch->assumed, i));
 }
 
 static void
@@ -164,10 +165,9 @@ run (const CliVerb *verb, int argc, char **argv)
   g_autoptr (GError) error = NULL;
   g_autoptr (GPtrArray) models = NULL;
   CliExit code = CLI_DONE;
-  const GOptionEntry entries[] = {
-    { "model", 0, 0, G_OPTION_ARG_STRING, &name, "One model in full: slug, INI file or config.json", "MODEL" },
-    G_OPTION_ENTRY_NULL
-  };
+  const GOptionEntry entries[] = { { "model", 0, 0, G_OPTION_ARG_STRING, &name,
+                                     "One model in full: slug, INI file or config.json", "MODEL" },
+                                   G_OPTION_ENTRY_NULL };
 
   if (!cli_parse (verb, argc, argv, entries, 0, 0, &common, NULL, &code))
     return code;

@@ -19,9 +19,9 @@ typedef struct {
 static void
 options_clear (Options *o)
 {
-  char **all[] = { &o->model, &o->machine, &o->gpu, &o->profile, &o->calibration, &o->layout,
-                   &o->gpus, &o->global_batch, &o->seq, &o->dropout, &o->max_oom_risk, &o->keep,
-                   &o->jobs, &o->top, &o->limit };
+  char **all[] = { &o->model,        &o->machine, &o->gpu,          &o->profile, &o->calibration,
+                   &o->layout,       &o->gpus,    &o->global_batch, &o->seq,     &o->dropout,
+                   &o->max_oom_risk, &o->keep,    &o->jobs,         &o->top,     &o->limit };
 
   for (gsize i = 0; i < G_N_ELEMENTS (all); i++)
     g_clear_pointer (all[i], g_free);
@@ -54,7 +54,8 @@ ask_machines (const char *text, Asked *asked, GError **error)
   asked->machines = g_strsplit (text, ",", -1);
   for (char **machine = asked->machines; *machine != NULL; machine++) {
     if (*g_strstrip (*machine) == '\0') {
-      g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "--machine: empty name in the list '%s'", text);
+      g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "--machine: empty name in the list '%s'",
+                   text);
       return FALSE;
     }
     for (char **other = asked->machines; other != machine; other++)
@@ -74,24 +75,24 @@ ask_limits (const Options *o, Asked *asked, GError **error)
 
   asked->top = 10;
   asked->request.max_oom_risk = 0.10;
-  if (!cli_ratio ("--max-oom-risk", o->max_oom_risk, &asked->request.max_oom_risk, error) ||
-      !cli_count ("--jobs", o->jobs, 1, 1024, &jobs, error) ||
-      !cli_count ("--top", o->top, 1, 1000000, &asked->top, error) ||
-      !cli_count ("--limit", o->limit, 1, G_MAXINT64, &asked->request.limit, error))
+  if (!cli_ratio ("--max-oom-risk", o->max_oom_risk, &asked->request.max_oom_risk, error)
+      || !cli_count ("--jobs", o->jobs, 1, 1024, &jobs, error)
+      || !cli_count ("--top", o->top, 1, 1000000, &asked->top, error)
+      || !cli_count ("--limit", o->limit, 1, G_MAXINT64, &asked->request.limit, error))
     return FALSE;
   if (g_strcmp0 (o->keep, "all") == 0)
     keep = G_MAXUINT32;
   else if (!cli_count ("--keep", o->keep, 1, 10000000, &keep, error))
     return FALSE;
-  asked->request.keep = (guint) keep;
-  asked->request.jobs = (guint) jobs;
+  asked->request.keep = (guint)keep;
+  asked->request.jobs = (guint)jobs;
   return TRUE;
 }
 
 static void
 show_progress (const char *point, guint64 done, guint64 total, gpointer unused)
 {
-  (void) unused;
+  (void)unused;
   cli_progress (point, done, total);
 }
 
@@ -101,12 +102,14 @@ ask (const Options *o, const CliCommon *common, Asked *asked, GError **error)
   AppPlanRequest *request = &asked->request;
   double dropout = -1;
 
-  if (!cli_require ("--model", o->model, "llama-3.1-70b", error) ||
-      !ask_machines (o->machine, asked, error) ||
-      !cli_count_list ("--gpus", o->gpus, TRUE, 1, 1u << 24, &asked->gpus, error) ||
-      !cli_count_list ("--global-batch", o->global_batch, FALSE, 1, 1u << 30, &asked->batches, error) ||
-      !cli_count_list ("--seq", o->seq, FALSE, 1, G_GUINT64_CONSTANT (1) << 32, &asked->seqs, error) ||
-      !cli_ratio ("--dropout", o->dropout, &dropout, error) || !ask_limits (o, asked, error))
+  if (!cli_require ("--model", o->model, "llama-3.1-70b", error)
+      || !ask_machines (o->machine, asked, error)
+      || !cli_count_list ("--gpus", o->gpus, TRUE, 1, 1u << 24, &asked->gpus, error)
+      || !cli_count_list ("--global-batch", o->global_batch, FALSE, 1, 1u << 30, &asked->batches,
+                          error)
+      || !cli_count_list ("--seq", o->seq, FALSE, 1, G_GUINT64_CONSTANT (1) << 32, &asked->seqs,
+                          error)
+      || !cli_ratio ("--dropout", o->dropout, &dropout, error) || !ask_limits (o, asked, error))
     return FALSE;
   request->inputs = (AppInputs){
     .catalog_dir = common->catalog,
@@ -116,7 +119,7 @@ ask (const Options *o, const CliCommon *common, Asked *asked, GError **error)
     .calibration = o->calibration,
     .dropout = dropout,
   };
-  request->machines = (const char *const *) asked->machines;
+  request->machines = (const char *const *)asked->machines;
   request->gpus = asked->gpus;
   request->batches = asked->batches;
   request->seqs = asked->seqs;
@@ -139,7 +142,7 @@ add_run (JsonBuilder *builder, const AppPlanResult *result)
   guint64 legal = 0;
 
   for (guint i = 0; i < result->points->len; i++)
-    legal += ((AppPlanPoint *) g_ptr_array_index (result->points, i))->legal_count;
+    legal += ((AppPlanPoint *)g_ptr_array_index (result->points, i))->legal_count;
   json_parser_load_from_data (parser, result->inputs_json, -1, NULL);
   inputs = json_node_get_object (json_parser_get_root (parser));
   members = json_object_get_members (inputs);
@@ -150,7 +153,7 @@ add_run (JsonBuilder *builder, const AppPlanResult *result)
     json_builder_add_value (builder, json_object_dup_member (inputs, member->data));
   }
   cli_json_text (builder, "hash", result->hash);
-  cli_json_count (builder, "legal_count", (gint64) legal);
+  cli_json_count (builder, "legal_count", (gint64)legal);
   json_builder_end_object (builder);
 }
 
@@ -165,20 +168,20 @@ add_rejected (JsonBuilder *builder, const AppPlanResult *result, gboolean exhaus
     guint64 count = 0;
 
     for (guint i = 0; i < result->points->len; i++)
-      count += ((AppPlanPoint *) g_ptr_array_index (result->points, i))->rejected[reason];
+      count += ((AppPlanPoint *)g_ptr_array_index (result->points, i))->rejected[reason];
     if (count == 0)
       continue;
     json_builder_begin_object (builder);
-    cli_json_text (builder, "reason", model_legality_name ((ModelLegality) reason));
-    cli_json_count (builder, "count", (gint64) count);
+    cli_json_text (builder, "reason", model_legality_name ((ModelLegality)reason));
+    cli_json_count (builder, "count", (gint64)count);
     json_builder_end_object (builder);
   }
   for (guint i = 0; i < result->points->len; i++)
-    too_risky += ((AppPlanPoint *) g_ptr_array_index (result->points, i))->too_risky_count;
+    too_risky += ((AppPlanPoint *)g_ptr_array_index (result->points, i))->too_risky_count;
   if (exhaustive && too_risky > 0) {
     json_builder_begin_object (builder);
     cli_json_text (builder, "reason", "oom_risk_above_limit");
-    cli_json_count (builder, "count", (gint64) too_risky);
+    cli_json_count (builder, "count", (gint64)too_risky);
     json_builder_end_object (builder);
   }
   json_builder_end_array (builder);
@@ -229,7 +232,7 @@ print_rejections (const AppPlanPoint *point)
   for (guint reason = MODEL_LEGAL + 1; reason < MODEL_LEGAL_N; reason++)
     if (point->rejected[reason] > 0) {
       cli_table_row (table);
-      cli_table_cell (table, "%s", model_legality_name ((ModelLegality) reason));
+      cli_table_cell (table, "%s", model_legality_name ((ModelLegality)reason));
       cli_table_cell_owned (table, base_units_format_count (point->rejected[reason]));
     }
   if (point->too_risky_count > 0) {
@@ -258,8 +261,8 @@ print_misses (const AppPlanPoint *point)
 
     cli_table_row (table);
     cli_table_cell (table, "%s", miss->layout_text);
-    cli_table_cell (table, "%.1f GiB", (double) miss->need_bytes / gib);
-    cli_table_cell (table, "%.1f GiB", (double) miss->usable_bytes / gib);
+    cli_table_cell (table, "%.1f GiB", (double)miss->need_bytes / gib);
+    cli_table_cell (table, "%.1f GiB", (double)miss->usable_bytes / gib);
     cli_table_cell (table, "%.3g %%", 100 * miss->oom_risk);
     cli_table_cell_owned (table, base_units_format_seconds (miss->step_s));
   }
@@ -272,7 +275,7 @@ print_point (const AppPlanPoint *point, const char *model, guint64 top, gboolean
              const CliCommon *common)
 {
   g_autofree char *legal = base_units_format_count (point->legal_count);
-  guint n = (guint) MIN (top, point->plans->len);
+  guint n = (guint)MIN (top, point->plans->len);
 
   printf ("%s on %" G_GUINT64_FORMAT " × %s, batch %" G_GUINT64_FORMAT " × %" G_GUINT64_FORMAT
           " tokens: %s legal layouts\n",
@@ -292,7 +295,7 @@ print_point (const AppPlanPoint *point, const char *model, guint64 top, gboolean
   if (explain)
     print_rejections (point);
   for (guint i = 0; i < point->advice->len; i++)
-    printf ("note: %s\n", (const char *) g_ptr_array_index (point->advice, i));
+    printf ("note: %s\n", (const char *)g_ptr_array_index (point->advice, i));
   puts ("");
 }
 
@@ -317,22 +320,27 @@ print_notes (const AppPlanResult *result, const AppPlanRequest *request)
     tier1 += point->counts.costed_count;
     tier2 += point->counts.exact_count;
   }
-  fprintf (stderr, "searched %.3f s: %" G_GUINT64_FORMAT " layouts costed, %" G_GUINT64_FORMAT
-           " by the exact recurrence, %u threads\n", seconds, tier1, tier2, request->jobs);
+  fprintf (stderr,
+           "searched %.3f s: %" G_GUINT64_FORMAT " layouts costed, %" G_GUINT64_FORMAT
+           " by the exact recurrence, %u threads\n",
+           seconds, tier1, tier2, request->jobs);
   if (result->run_id > 0)
-    fprintf (stderr, "stored as run %" G_GINT64_FORMAT " in %s\n", result->run_id, request->db_path);
+    fprintf (stderr, "stored as run %" G_GINT64_FORMAT " in %s\n", result->run_id,
+             request->db_path);
 }
 
 static CliExit
 verdict (const AppPlanResult *result)
 {
   if (result->interrupted) {
-    fprintf (stderr, "plait: interrupted: %u search points are done and kept; run the same command "
-             "to search the rest\n", result->points->len);
+    fprintf (stderr,
+             "plait: interrupted: %u search points are done and kept; run the same command "
+             "to search the rest\n",
+             result->points->len);
     return CLI_NO;
   }
   for (guint i = 0; i < result->points->len; i++)
-    if (((AppPlanPoint *) g_ptr_array_index (result->points, i))->plans->len > 0)
+    if (((AppPlanPoint *)g_ptr_array_index (result->points, i))->plans->len > 0)
       return CLI_DONE;
   return CLI_NO;
 }
@@ -355,14 +363,18 @@ run (const CliVerb *verb, int argc, char **argv)
     { "seq", 0, 0, G_OPTION_ARG_STRING, &o.seq, "Tokens per sequence", "LIST" },
     { "profile", 0, 0, G_OPTION_ARG_STRING, &o.profile, "Framework profile (megatron)", "PROFILE" },
     { "calibration", 0, 0, G_OPTION_ARG_STRING, &o.calibration, "Calibration (default)", "NAME" },
-    { "layout", 0, 0, G_OPTION_ARG_STRING, &o.layout, "Keys to hold fixed, for example tp=8,sp=1", "LAYOUT" },
+    { "layout", 0, 0, G_OPTION_ARG_STRING, &o.layout, "Keys to hold fixed, for example tp=8,sp=1",
+      "LAYOUT" },
     { "dropout", 0, 0, G_OPTION_ARG_STRING, &o.dropout, "Dropout instead of the model's", "RATIO" },
-    { "max-oom-risk", 0, 0, G_OPTION_ARG_STRING, &o.max_oom_risk, "Drop plans above it (0.10)", "RATIO" },
-    { "keep", 0, 0, G_OPTION_ARG_STRING, &o.keep, "Plans kept per machine and GPU count (100), or all", "N" },
+    { "max-oom-risk", 0, 0, G_OPTION_ARG_STRING, &o.max_oom_risk, "Drop plans above it (0.10)",
+      "RATIO" },
+    { "keep", 0, 0, G_OPTION_ARG_STRING, &o.keep,
+      "Plans kept per machine and GPU count (100), or all", "N" },
     { "jobs", 0, 0, G_OPTION_ARG_STRING, &o.jobs, "Threads (cores)", "N" },
     { "top", 0, 0, G_OPTION_ARG_STRING, &o.top, "Plans printed as text (10)", "N" },
     { "limit", 0, 0, G_OPTION_ARG_STRING, &o.limit, "Refuse larger search spaces", "N" },
-    { "exhaustive", 0, 0, G_OPTION_ARG_NONE, &o.exhaustive, "Cost every layout, prune nothing", NULL },
+    { "exhaustive", 0, 0, G_OPTION_ARG_NONE, &o.exhaustive, "Cost every layout, prune nothing",
+      NULL },
     { "explain", 0, 0, G_OPTION_ARG_NONE, &o.explain, "Count refused layouts by reason", NULL },
     { "no-store", 0, 0, G_OPTION_ARG_NONE, &o.no_store, "Store nothing", NULL },
     G_OPTION_ENTRY_NULL
@@ -394,10 +406,10 @@ const CliVerb cli_plan = {
   .name = "plan",
   .arguments = "--model MODEL --machine MACHINES --gpus LIST",
   .summary = "Search layouts, print the best, store them",
-  .description =
-      "Tries every legal split over tensor, sequence, context, pipeline, expert and data\n"
-      "parallelism, ZeRO/FSDP, micro-batch, recomputation and stages, and ranks them by step time\n"
-      "among those whose risk of running out of memory is acceptable.\n"
-      "Exit code 1: nothing fits; the nearest misses are shown.",
+  .description
+  = "Tries every legal split over tensor, sequence, context, pipeline, expert and data\n"
+    "parallelism, ZeRO/FSDP, micro-batch, recomputation and stages, and ranks them by step time\n"
+    "among those whose risk of running out of memory is acceptable.\n"
+    "Exit code 1: nothing fits; the nearest misses are shown.",
   .run = run,
 };

@@ -12,8 +12,8 @@ typedef struct {
 static void
 options_clear (Options *o)
 {
-  char **all[] = { &o->model, &o->machine, &o->gpu, &o->profile, &o->calibration,
-                   &o->layout, &o->gpus, &o->global_batch, &o->seq, &o->dropout };
+  char **all[] = { &o->model,  &o->machine, &o->gpu,          &o->profile, &o->calibration,
+                   &o->layout, &o->gpus,    &o->global_batch, &o->seq,     &o->dropout };
 
   for (gsize i = 0; i < G_N_ELEMENTS (all); i++)
     g_clear_pointer (all[i], g_free);
@@ -25,13 +25,13 @@ make_request (const Options *o, const CliCommon *common, AppPredictRequest *requ
 {
   double dropout = -1;
 
-  if (!cli_require ("--model", o->model, "llama-3.1-70b", error) ||
-      !cli_require ("--machine", o->machine, "hgx-h100", error) ||
-      !cli_require ("--gpus", o->gpus, "64", error) ||
-      !cli_count ("--gpus", o->gpus, 1, 1u << 24, &request->gpus, error) ||
-      !cli_count ("--global-batch", o->global_batch, 1, 1u << 30, &request->global_batch, error) ||
-      !cli_count ("--seq", o->seq, 1, G_GUINT64_CONSTANT (1) << 32, &request->seq, error) ||
-      !cli_ratio ("--dropout", o->dropout, &dropout, error))
+  if (!cli_require ("--model", o->model, "llama-3.1-70b", error)
+      || !cli_require ("--machine", o->machine, "hgx-h100", error)
+      || !cli_require ("--gpus", o->gpus, "64", error)
+      || !cli_count ("--gpus", o->gpus, 1, 1u << 24, &request->gpus, error)
+      || !cli_count ("--global-batch", o->global_batch, 1, 1u << 30, &request->global_batch, error)
+      || !cli_count ("--seq", o->seq, 1, G_GUINT64_CONSTANT (1) << 32, &request->seq, error)
+      || !cli_ratio ("--dropout", o->dropout, &dropout, error))
     return FALSE;
   request->layout = o->layout;
   request->inputs = (AppInputs){
@@ -64,7 +64,8 @@ run (const CliVerb *verb, int argc, char **argv)
     { "seq", 0, 0, G_OPTION_ARG_STRING, &o.seq, "Tokens per sequence", "N" },
     { "profile", 0, 0, G_OPTION_ARG_STRING, &o.profile, "Framework profile (megatron)", "PROFILE" },
     { "calibration", 0, 0, G_OPTION_ARG_STRING, &o.calibration, "Calibration (default)", "NAME" },
-    { "layout", 0, 0, G_OPTION_ARG_STRING, &o.layout, "Layout, for example tp=8,pp=2,mbs=1", "LAYOUT" },
+    { "layout", 0, 0, G_OPTION_ARG_STRING, &o.layout, "Layout, for example tp=8,pp=2,mbs=1",
+      "LAYOUT" },
     { "dropout", 0, 0, G_OPTION_ARG_STRING, &o.dropout, "Dropout instead of the model's", "RATIO" },
     G_OPTION_ENTRY_NULL
   };

@@ -52,7 +52,7 @@ add_profile (JsonBuilder *builder, const ModelProfile *p)
     cli_json_bool (builder, switches[i].key, switches[i].value);
   for (gsize i = 0; i < G_N_ELEMENTS (numbers); i++)
     cli_json_number (builder, numbers[i].key, numbers[i].value);
-  cli_json_count (builder, "bucket_elements", (gint64) p->bucket_elements);
+  cli_json_count (builder, "bucket_elements", (gint64)p->bucket_elements);
   cli_json_count (builder, "fsdp_units_in_flight", p->fsdp_units_in_flight);
   cli_json_count (builder, "max_zero_with_pp", p->max_zero_with_pp);
   cli_json_count (builder, "loss_chunks", p->loss_chunks);
@@ -64,8 +64,9 @@ add_profile (JsonBuilder *builder, const ModelProfile *p)
 static void
 print_table (const GPtrArray *profiles, gboolean csv)
 {
-  static const char *const headers[] = { "name", "bytes per parameter", "overlap dp", "overlap tp",
-                                         "fused activation", "ZeRO with pp", "frameworks" };
+  static const char *const headers[]
+      = { "name",         "bytes per parameter", "overlap dp", "overlap tp", "fused activation",
+          "ZeRO with pp", "frameworks" };
   g_autoptr (CliTable) table = cli_table_new ();
 
   for (gsize i = 0; i < G_N_ELEMENTS (headers); i++)
@@ -75,13 +76,15 @@ print_table (const GPtrArray *profiles, gboolean csv)
 
     cli_table_row (table);
     cli_table_cell (table, "%s", p->name);
-    cli_table_cell (table, "%g", p->param_bytes + p->grad_bytes + p->main_grad_bytes +
-                                     p->master_bytes + p->moment_bytes);
+    cli_table_cell (table, "%g",
+                    p->param_bytes + p->grad_bytes + p->main_grad_bytes + p->master_bytes
+                        + p->moment_bytes);
     cli_table_cell (table, "%s", p->overlap_dp ? "yes" : "no");
     cli_table_cell (table, "%s", p->overlap_tp ? "yes" : "no");
     cli_table_cell (table, "%s", p->fused_activation ? "yes" : "no");
     cli_table_cell (table, "%u", p->max_zero_with_pp);
-    cli_table_cell_owned (table, p->frameworks != NULL ? g_strjoinv (" ", p->frameworks) : g_strdup (""));
+    cli_table_cell_owned (table,
+                          p->frameworks != NULL ? g_strjoinv (" ", p->frameworks) : g_strdup (""));
   }
   cli_table_print (table, stdout, csv);
 }
@@ -113,10 +116,9 @@ run (const CliVerb *verb, int argc, char **argv)
   g_autoptr (GError) error = NULL;
   g_autoptr (GPtrArray) profiles = NULL;
   CliExit code = CLI_DONE;
-  const GOptionEntry entries[] = {
-    { "profile", 0, 0, G_OPTION_ARG_STRING, &name, "One profile in full: slug or file", "PROFILE" },
-    G_OPTION_ENTRY_NULL
-  };
+  const GOptionEntry entries[] = { { "profile", 0, 0, G_OPTION_ARG_STRING, &name,
+                                     "One profile in full: slug or file", "PROFILE" },
+                                   G_OPTION_ENTRY_NULL };
 
   if (!cli_parse (verb, argc, argv, entries, 0, 0, &common, NULL, &code))
     return code;

@@ -42,7 +42,8 @@ cell_node (const DbCell *cell)
   case DB_CELL_INTEGER:
     return json_node_init_int (node, cell->integer);
   case DB_CELL_REAL:
-    return isfinite (cell->real) ? json_node_init_double (node, cell->real) : json_node_init_null (node);
+    return isfinite (cell->real) ? json_node_init_double (node, cell->real)
+                                 : json_node_init_null (node);
   case DB_CELL_TEXT:
     text = cell_text (cell);
     return json_node_init_string (node, text);
@@ -60,7 +61,7 @@ take_columns (const char *const *names, guint n, gpointer data, GError **error)
 {
   Output *out = data;
 
-  (void) error;
+  (void)error;
   out->names = g_new0 (char *, n + 1);
   for (guint i = 0; i < n; i++)
     out->names[i] = g_strdup (names[i]);
@@ -99,7 +100,7 @@ take_row (const DbCell *cells, guint n, gpointer data, GError **error)
 {
   Output *out = data;
 
-  (void) error;
+  (void)error;
   if (out->common->json)
     print_json_row (out, cells, n);
   else if (!out->common->csv)
@@ -152,16 +153,15 @@ run (const CliVerb *verb, int argc, char **argv)
   g_auto (GStrv) rest = NULL;
   gboolean schema = FALSE;
   CliExit code = CLI_DONE;
-  const GOptionEntry entries[] = {
-    { "schema", 0, 0, G_OPTION_ARG_NONE, &schema, "Describe every table, view and column", NULL },
-    G_OPTION_ENTRY_NULL
-  };
+  const GOptionEntry entries[] = { { "schema", 0, 0, G_OPTION_ARG_NONE, &schema,
+                                     "Describe every table, view and column", NULL },
+                                   G_OPTION_ENTRY_NULL };
 
   if (!cli_parse (verb, argc, argv, entries, 0, 1, &common, &rest, &code))
     return code;
   if (schema == (rest[0] != NULL)) {
-    g_autoptr (GError) error = g_error_new (CLI_ERROR, CLI_ERROR_USAGE,
-                                            "give one SQL statement, or --schema alone");
+    g_autoptr (GError) error
+        = g_error_new (CLI_ERROR, CLI_ERROR_USAGE, "give one SQL statement, or --schema alone");
 
     return cli_fail (&common, error);
   }
@@ -179,7 +179,8 @@ const CliVerb cli_query = {
   .name = "query",
   .arguments = "SQL | --schema",
   .summary = "Read-only SQL on the results",
-  .description = "One SELECT. Stable views: best_plan, plan_memory, run_summary; --schema describes all.\n"
-                 "Nothing can be changed: writes, ATTACH and PRAGMA are refused.",
+  .description
+  = "One SELECT. Stable views: best_plan, plan_memory, run_summary; --schema describes all.\n"
+    "Nothing can be changed: writes, ATTACH and PRAGMA are refused.",
   .run = run,
 };

@@ -29,7 +29,7 @@ add_list (JsonBuilder *builder, const char *key, const guint64 *values, guint n)
   json_builder_set_member_name (builder, key);
   json_builder_begin_array (builder);
   for (guint i = 0; i < n; i++)
-    json_builder_add_int_value (builder, (gint64) values[i]);
+    json_builder_add_int_value (builder, (gint64)values[i]);
   json_builder_end_array (builder);
 }
 
@@ -71,7 +71,7 @@ print_json (const AppShard *shard)
       json_builder_begin_object (builder);
       cli_json_text (builder, "collective", app_shard_step_name (step->kind));
       cli_json_count (builder, "mesh_dim", step->mesh_dim);
-      cli_json_count (builder, "bytes_sent_per_rank", (gint64) step->bytes_sent_per_rank);
+      cli_json_count (builder, "bytes_sent_per_rank", (gint64)step->bytes_sent_per_rank);
       json_builder_end_object (builder);
     }
     json_builder_end_array (builder);
@@ -102,8 +102,8 @@ print_table (const AppShard *shard, gboolean csv)
   for (guint i = 0; shard->steps != NULL && i < shard->steps->len && !csv; i++) {
     const ModelRedistributeStep *step = &g_array_index (shard->steps, ModelRedistributeStep, i);
 
-    printf ("step %u: %s over mesh dimension %u, %" G_GUINT64_FORMAT " bytes sent per rank\n", i + 1,
-            app_shard_step_name (step->kind), step->mesh_dim, step->bytes_sent_per_rank);
+    printf ("step %u: %s over mesh dimension %u, %" G_GUINT64_FORMAT " bytes sent per rank\n",
+            i + 1, app_shard_step_name (step->kind), step->mesh_dim, step->bytes_sent_per_rank);
   }
 }
 
@@ -116,21 +116,23 @@ run (const CliVerb *verb, int argc, char **argv)
   g_autoptr (GError) error = NULL;
   g_autoptr (AppShard) shard = NULL;
   CliExit code = CLI_DONE;
-  const GOptionEntry entries[] = {
-    { "shape", 0, 0, G_OPTION_ARG_STRING, &shape, "Global shape, for example 1024x1024", "SHAPE" },
-    { "mesh", 0, 0, G_OPTION_ARG_STRING, &mesh, "Mesh, for example 2x4", "MESH" },
-    { "placements", 0, 0, G_OPTION_ARG_STRING, &placements, "One per mesh dimension: S(0),R", "LIST" },
-    { "to", 0, 0, G_OPTION_ARG_STRING, &to, "Redistribute to these placements", "LIST" },
-    { "dtype", 0, 0, G_OPTION_ARG_STRING, &dtype, "Element type (bf16)", "DTYPE" },
-    { "machine", 0, 0, G_OPTION_ARG_STRING, &machine, "Price the redistribute on this machine", "MACHINE" },
-    G_OPTION_ENTRY_NULL
-  };
+  const GOptionEntry entries[]
+      = { { "shape", 0, 0, G_OPTION_ARG_STRING, &shape, "Global shape, for example 1024x1024",
+            "SHAPE" },
+          { "mesh", 0, 0, G_OPTION_ARG_STRING, &mesh, "Mesh, for example 2x4", "MESH" },
+          { "placements", 0, 0, G_OPTION_ARG_STRING, &placements, "One per mesh dimension: S(0),R",
+            "LIST" },
+          { "to", 0, 0, G_OPTION_ARG_STRING, &to, "Redistribute to these placements", "LIST" },
+          { "dtype", 0, 0, G_OPTION_ARG_STRING, &dtype, "Element type (bf16)", "DTYPE" },
+          { "machine", 0, 0, G_OPTION_ARG_STRING, &machine,
+            "Price the redistribute on this machine", "MACHINE" },
+          G_OPTION_ENTRY_NULL };
 
   if (!cli_parse (verb, argc, argv, entries, 0, 0, &common, NULL, &code))
     return code;
-  if (!cli_require ("--shape", shape, "1024x1024", &error) ||
-      !cli_require ("--mesh", mesh, "2x4", &error) ||
-      !cli_require ("--placements", placements, "'S(0),R'", &error))
+  if (!cli_require ("--shape", shape, "1024x1024", &error)
+      || !cli_require ("--mesh", mesh, "2x4", &error)
+      || !cli_require ("--placements", placements, "'S(0),R'", &error))
     return cli_fail (&common, error);
   shard = app_shard_new (common.catalog, shape, mesh, placements, to, dtype, machine, &error);
   if (shard == NULL)
@@ -146,6 +148,7 @@ const CliVerb cli_shard = {
   .name = "shard",
   .arguments = "--shape SHAPE --mesh MESH --placements LIST [--to LIST]",
   .summary = "DTensor: local shapes and offsets; steps of a redistribute",
-  .description = "Placements: S(d), R, P or P(sum), _S(d, f); one per mesh dimension, left to right.",
+  .description
+  = "Placements: S(d), R, P or P(sum), _S(d, f); one per mesh dimension, left to right.",
   .run = run,
 };

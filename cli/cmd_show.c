@@ -41,8 +41,9 @@ const CliVerb cli_show = {
   .name = "show",
   .arguments = "PLAN",
   .summary = "A stored plan in full",
-  .description = "PLAN is a plan id (see 'plait query \"select * from best_plan\"') or 'best', the\n"
-                 "best plan of the last run.",
+  .description
+  = "PLAN is a plan id (see 'plait query \"select * from best_plan\"') or 'best', the\n"
+    "best plan of the last run.",
   .run = run_show,
 };
 
@@ -67,27 +68,28 @@ compare_row (CliTable *table, const char *name, const GPtrArray *plans, gboolean
     cli_table_cell_owned (table, cell (g_ptr_array_index (plans, i), csv));
 }
 
-#define SECONDS_CELL(name, value)                                                                    \
-  static char *name (const DbPlan *plan, gboolean csv)                                               \
-  {                                                                                                  \
-    return csv ? g_strdup_printf ("%.17g", (value)) : base_units_format_seconds (value);             \
+#define SECONDS_CELL(name, value)                                                                  \
+  static char *name (const DbPlan *plan, gboolean csv)                                             \
+  {                                                                                                \
+    return csv ? g_strdup_printf ("%.17g", (value)) : base_units_format_seconds (value);           \
   }
-#define BYTES_CELL(name, value)                                                                      \
-  static char *name (const DbPlan *plan, gboolean csv)                                               \
-  {                                                                                                  \
-    return csv ? g_strdup_printf ("%" G_GUINT64_FORMAT, (guint64) (value))                           \
-               : base_units_format_bytes ((double) (value));                                         \
+#define BYTES_CELL(name, value)                                                                    \
+  static char *name (const DbPlan *plan, gboolean csv)                                             \
+  {                                                                                                \
+    return csv ? g_strdup_printf ("%" G_GUINT64_FORMAT, (guint64)(value))                          \
+               : base_units_format_bytes ((double)(value));                                        \
   }
-#define TEXT_CELL(name, ...)                                                                         \
-  static char *name (const DbPlan *plan, gboolean csv)                                               \
-  {                                                                                                  \
-    (void) csv;                                                                                      \
-    return g_strdup_printf (__VA_ARGS__);                                                            \
+#define TEXT_CELL(name, ...)                                                                       \
+  static char *name (const DbPlan *plan, gboolean csv)                                             \
+  {                                                                                                \
+    (void)csv;                                                                                     \
+    return g_strdup_printf (__VA_ARGS__);                                                          \
   }
 TEXT_CELL (cell_model, "%s", plan->model.name)
 TEXT_CELL (cell_machine, "%s", plan->machine.name)
 TEXT_CELL (cell_gpus, "%" G_GINT64_FORMAT, plan->plan.gpus)
-TEXT_CELL (cell_batch, "%" G_GINT64_FORMAT " × %" G_GINT64_FORMAT, plan->plan.global_batch, plan->plan.seq)
+TEXT_CELL (cell_batch, "%" G_GINT64_FORMAT " × %" G_GINT64_FORMAT, plan->plan.global_batch,
+           plan->plan.seq)
 TEXT_CELL (cell_layout, "%s", plan->plan.layout_text)
 TEXT_CELL (cell_tokens, "%.1f", plan->plan.prediction.tokens_per_s_per_gpu)
 TEXT_CELL (cell_mfu, "%.1f %%", 100 * plan->plan.prediction.mfu)
@@ -111,13 +113,27 @@ static const struct {
   const char *name;
   char *(*cell) (const DbPlan *plan, gboolean csv);
 } compare_rows[] = {
-  { "model", cell_model },       { "machine", cell_machine },   { "gpus", cell_gpus },
-  { "batch × seq", cell_batch }, { "layout", cell_layout },     { "step", cell_step },
-  { "step p10", cell_p10 },      { "step p90", cell_p90 },      { "tokens/s/GPU", cell_tokens },
-  { "mfu", cell_mfu },           { "oom risk", cell_risk },     { "peak", cell_peak },
-  { "usable", cell_usable },     { "compute", cell_compute },   { "tp", cell_tp },
-  { "cp", cell_cp },             { "ep", cell_ep },             { "pp bubble", cell_bubble },
-  { "p2p", cell_p2p },           { "dp", cell_dp },             { "optimizer", cell_optimizer },
+  { "model", cell_model },
+  { "machine", cell_machine },
+  { "gpus", cell_gpus },
+  { "batch × seq", cell_batch },
+  { "layout", cell_layout },
+  { "step", cell_step },
+  { "step p10", cell_p10 },
+  { "step p90", cell_p90 },
+  { "tokens/s/GPU", cell_tokens },
+  { "mfu", cell_mfu },
+  { "oom risk", cell_risk },
+  { "peak", cell_peak },
+  { "usable", cell_usable },
+  { "compute", cell_compute },
+  { "tp", cell_tp },
+  { "cp", cell_cp },
+  { "ep", cell_ep },
+  { "pp bubble", cell_bubble },
+  { "p2p", cell_p2p },
+  { "dp", cell_dp },
+  { "optimizer", cell_optimizer },
   { "other", cell_other },
 };
 
@@ -140,7 +156,7 @@ run_compare (const CliVerb *verb, int argc, char **argv)
   g_auto (CliCommon) common = { 0 };
   g_auto (GStrv) rest = NULL;
   g_autoptr (GError) error = NULL;
-  g_autoptr (GPtrArray) plans = g_ptr_array_new_with_free_func ((GDestroyNotify) db_plan_free);
+  g_autoptr (GPtrArray) plans = g_ptr_array_new_with_free_func ((GDestroyNotify)db_plan_free);
   CliExit code = CLI_DONE;
 
   if (!cli_parse (verb, argc, argv, NULL, 2, 16, &common, &rest, &code))

@@ -23,11 +23,13 @@ unknown_command (const char *name)
   const char *near = NULL;
   guint n = 0;
 
-  for (const CliVerb *const *verb = cli_verbs; *verb != NULL && n < G_N_ELEMENTS (names) - 1; verb++)
+  for (const CliVerb *const *verb = cli_verbs; *verb != NULL && n < G_N_ELEMENTS (names) - 1;
+       verb++)
     names[n++] = (*verb)->name;
   near = base_suggest (name, names);
   fprintf (stderr, "plait: no command '%s'%s%s%s: see 'plait help'\n", name,
-           near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "");
+           near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
+           near != NULL ? "'?" : "");
   return CLI_USAGE;
 }
 
@@ -35,7 +37,7 @@ static CliExit
 help (int argc, char **argv)
 {
   const CliVerb *verb = NULL;
-  char *help_argv[] = { NULL, (char *) "--help", NULL };
+  char *help_argv[] = { NULL, (char *)"--help", NULL };
 
   if (argc < 3) {
     print_usage (stdout);

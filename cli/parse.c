@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-G_DEFINE_QUARK (plait-cli-error-quark, cli_error)
+G_DEFINE_QUARK (plait - cli - error - quark, cli_error)
 
 /* An option given twice is a mistake: which one was meant? */
 static gboolean
@@ -20,9 +20,10 @@ refuse_repeats (char **argv, GError **error)
 
     if (!g_str_has_prefix (*arg, "--"))
       continue;
-    name = equals != NULL ? g_strndup (*arg, (gsize) (equals - *arg)) : g_strdup (*arg);
+    name = equals != NULL ? g_strndup (*arg, (gsize)(equals - *arg)) : g_strdup (*arg);
     if (g_hash_table_contains (seen, name)) {
-      g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "option '%s' is given twice: give it once", name);
+      g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "option '%s' is given twice: give it once",
+                   name);
       return FALSE;
     }
     g_hash_table_add (seen, g_steal_pointer (&name));
@@ -43,11 +44,11 @@ resolve_color (CliCommon *common, GError **error)
   else if (g_str_equal (common->color, "never"))
     common->colored = FALSE;
   else if (g_str_equal (common->color, "auto"))
-    common->colored = isatty (STDOUT_FILENO) && (no_color == NULL || *no_color == '\0') &&
-                      g_strcmp0 (term, "dumb") != 0;
+    common->colored = isatty (STDOUT_FILENO) && (no_color == NULL || *no_color == '\0')
+                      && g_strcmp0 (term, "dumb") != 0;
   else {
-    g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "--color is '%s': expected auto, always or never",
-                 common->color);
+    g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
+                 "--color is '%s': expected auto, always or never", common->color);
     return FALSE;
   }
   return TRUE;
@@ -56,15 +57,17 @@ resolve_color (CliCommon *common, GError **error)
 static GOptionContext *
 make_context (const CliVerb *verb, const GOptionEntry *entries, CliCommon *common)
 {
-  const GOptionEntry shared[] = {
-    { "db", 0, 0, G_OPTION_ARG_FILENAME, &common->db, "Database (default plait.db or $PLAIT_DB)", "FILE" },
-    { "catalog", 0, 0, G_OPTION_ARG_FILENAME, &common->catalog, "Catalog folder searched first", "DIR" },
-    { "json", 0, 0, G_OPTION_ARG_NONE, &common->json, "Print JSON", NULL },
-    { "csv", 0, 0, G_OPTION_ARG_NONE, &common->csv, "Print CSV where the answer is a table", NULL },
-    { "quiet", 0, 0, G_OPTION_ARG_NONE, &common->quiet, "No progress, no notes", NULL },
-    { "color", 0, 0, G_OPTION_ARG_STRING, &common->color, "auto, always or never", "WHEN" },
-    G_OPTION_ENTRY_NULL
-  };
+  const GOptionEntry shared[]
+      = { { "db", 0, 0, G_OPTION_ARG_FILENAME, &common->db,
+            "Database (default plait.db or $PLAIT_DB)", "FILE" },
+          { "catalog", 0, 0, G_OPTION_ARG_FILENAME, &common->catalog,
+            "Catalog folder searched first", "DIR" },
+          { "json", 0, 0, G_OPTION_ARG_NONE, &common->json, "Print JSON", NULL },
+          { "csv", 0, 0, G_OPTION_ARG_NONE, &common->csv, "Print CSV where the answer is a table",
+            NULL },
+          { "quiet", 0, 0, G_OPTION_ARG_NONE, &common->quiet, "No progress, no notes", NULL },
+          { "color", 0, 0, G_OPTION_ARG_STRING, &common->color, "auto, always or never", "WHEN" },
+          G_OPTION_ENTRY_NULL };
   GOptionContext *context = g_option_context_new (verb->arguments);
 
   if (entries != NULL)
@@ -110,7 +113,7 @@ print_help (const CliVerb *verb, GOptionContext *context)
 
   /* "Usage:\n  plait [OPTION…] …" → "plait VERB [OPTION…] …" */
   if (rest != NULL)
-    printf ("%.*s%s%s", (int) (rest - help), help, with_verb, rest + strlen ("plait"));
+    printf ("%.*s%s%s", (int)(rest - help), help, with_verb, rest + strlen ("plait"));
   else
     fputs (help, stdout);
 }
@@ -142,8 +145,8 @@ cli_parse (const CliVerb *verb, int argc, char **argv, const GOptionEntry *entri
     *out_exit = CLI_DONE;
     return FALSE;
   }
-  if (!refuse_repeats (argv + 1, &error) ||
-      !g_option_context_parse_strv (context, &rest, &error) || !resolve_color (common, &error)) {
+  if (!refuse_repeats (argv + 1, &error) || !g_option_context_parse_strv (context, &rest, &error)
+      || !resolve_color (common, &error)) {
     for (char **arg = argv + 1; *arg != NULL; arg++)
       common->json |= g_str_equal (*arg, "--json");
     *out_exit = cli_fail (common, error);
@@ -230,7 +233,7 @@ cli_require (const char *option, const char *value, const char *example, GError 
 {
   if (value != NULL && *value != '\0')
     return TRUE;
-  g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "%s is missing: for example %s %s", option, option,
-               example);
+  g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "%s is missing: for example %s %s", option,
+               option, example);
   return FALSE;
 }

@@ -84,16 +84,16 @@ add_memory (JsonBuilder *builder, const DbStageMemoryRecord *row)
 {
   json_builder_set_member_name (builder, "memory_bytes");
   json_builder_begin_object (builder);
-  cli_json_count (builder, "weights", (gint64) row->weights_bytes);
-  cli_json_count (builder, "gradients", (gint64) row->gradients_bytes);
-  cli_json_count (builder, "optimizer", (gint64) row->optimizer_bytes);
-  cli_json_count (builder, "activations", (gint64) row->activations_bytes);
-  cli_json_count (builder, "logits", (gint64) row->logits_bytes);
-  cli_json_count (builder, "gathers", (gint64) row->gathers_bytes);
-  cli_json_count (builder, "comm_buffers", (gint64) row->comm_buffers_bytes);
-  cli_json_count (builder, "workspace", (gint64) row->workspace_bytes);
-  cli_json_count (builder, "context", (gint64) row->context_bytes);
-  cli_json_count (builder, "fragmentation", (gint64) row->fragmentation_bytes);
+  cli_json_count (builder, "weights", (gint64)row->weights_bytes);
+  cli_json_count (builder, "gradients", (gint64)row->gradients_bytes);
+  cli_json_count (builder, "optimizer", (gint64)row->optimizer_bytes);
+  cli_json_count (builder, "activations", (gint64)row->activations_bytes);
+  cli_json_count (builder, "logits", (gint64)row->logits_bytes);
+  cli_json_count (builder, "gathers", (gint64)row->gathers_bytes);
+  cli_json_count (builder, "comm_buffers", (gint64)row->comm_buffers_bytes);
+  cli_json_count (builder, "workspace", (gint64)row->workspace_bytes);
+  cli_json_count (builder, "context", (gint64)row->context_bytes);
+  cli_json_count (builder, "fragmentation", (gint64)row->fragmentation_bytes);
   json_builder_end_object (builder);
 }
 
@@ -110,9 +110,9 @@ add_stages (JsonBuilder *builder, const DbPlanRecord *plan)
     cli_json_count (builder, "layers", row->layers);
     cli_json_count (builder, "in_flight_count", row->in_flight_count);
     cli_json_number (builder, "compute_s", row->compute_s);
-    cli_json_count (builder, "peak_bytes", (gint64) row->peak_bytes);
-    cli_json_count (builder, "allocated_bytes", (gint64) row->allocated_bytes);
-    cli_json_count (builder, "reserved_bytes", (gint64) row->reserved_bytes);
+    cli_json_count (builder, "peak_bytes", (gint64)row->peak_bytes);
+    cli_json_count (builder, "allocated_bytes", (gint64)row->allocated_bytes);
+    cli_json_count (builder, "reserved_bytes", (gint64)row->reserved_bytes);
     cli_json_number (builder, "oom_risk", row->oom_risk);
     add_memory (builder, row);
     json_builder_end_object (builder);
@@ -178,10 +178,10 @@ add_prediction (JsonBuilder *builder, const DbPredictionRecord *prediction)
   cli_json_number (builder, "tflops_per_gpu", prediction->tflops_per_gpu);
   cli_json_number (builder, "mfu", prediction->mfu);
   cli_json_number (builder, "oom_risk", prediction->oom_risk);
-  cli_json_count (builder, "peak_bytes", (gint64) prediction->peak_bytes);
-  cli_json_count (builder, "allocated_bytes", (gint64) prediction->allocated_bytes);
-  cli_json_count (builder, "reserved_bytes", (gint64) prediction->reserved_bytes);
-  cli_json_count (builder, "usable_bytes", (gint64) prediction->usable_bytes);
+  cli_json_count (builder, "peak_bytes", (gint64)prediction->peak_bytes);
+  cli_json_count (builder, "allocated_bytes", (gint64)prediction->allocated_bytes);
+  cli_json_count (builder, "reserved_bytes", (gint64)prediction->reserved_bytes);
+  cli_json_count (builder, "usable_bytes", (gint64)prediction->usable_bytes);
   cli_json_number (builder, "cost_usd_per_1e12_tokens", prediction->cost_usd_per_1e12_tokens);
 }
 

@@ -28,11 +28,12 @@ print_headline (const DbPlan *plan, const CliCommon *common)
   printf ("step    %s   (8 in 10 between %s and %s)\n", step, low, high);
   printf ("rate    %.0f tokens/s/GPU, %.1f TFLOP/s/GPU, MFU %.1f %%\n", p->tokens_per_s_per_gpu,
           p->tflops_per_gpu, 100 * p->mfu);
-  printf ("memory  peak %.1f of %.1f GiB usable (allocated %.1f, reserved %.1f); risk of running out "
-          "%.2g %%: %s%s%s\n",
-          (double) p->peak_bytes / GIB, (double) p->usable_bytes / GIB,
-          (double) p->allocated_bytes / GIB, (double) p->reserved_bytes / GIB, 100 * p->oom_risk, on,
-          p->fits ? "fits" : "does not fit", off);
+  printf (
+      "memory  peak %.1f of %.1f GiB usable (allocated %.1f, reserved %.1f); risk of running out "
+      "%.2g %%: %s%s%s\n",
+      (double)p->peak_bytes / GIB, (double)p->usable_bytes / GIB, (double)p->allocated_bytes / GIB,
+      (double)p->reserved_bytes / GIB, 100 * p->oom_risk, on, p->fits ? "fits" : "does not fit",
+      off);
   if (isfinite (p->cost_usd_per_1e12_tokens))
     printf ("price   %.0f USD per 10^12 tokens at %.2f USD per GPU-hour (as of %s)\n",
             p->cost_usd_per_1e12_tokens, record->usd_per_gpu_h,
@@ -62,9 +63,9 @@ print_breakdown (const DbPlanRecord *plan)
 static void
 print_stages (const DbPlanRecord *plan)
 {
-  static const char *const headers[] = { "stage",  "layers", "in flight", "weights", "grads",
-                                         "optim",  "activ",  "logits",    "gathers", "comm",
-                                         "work",   "context", "frag",     "peak",    "risk" };
+  static const char *const headers[]
+      = { "stage",   "layers", "in flight", "weights", "grads", "optim", "activ", "logits",
+          "gathers", "comm",   "work",      "context", "frag",  "peak",  "risk" };
   g_autoptr (CliTable) table = cli_table_new ();
 
   puts ("\nMemory per GPU by pipeline stage, GiB");
@@ -72,9 +73,9 @@ print_stages (const DbPlanRecord *plan)
     cli_table_column (table, headers[i], CLI_RIGHT);
   for (gsize i = 0; i < plan->n_stage_rows; i++) {
     const DbStageMemoryRecord *row = &plan->stage_rows[i];
-    const guint64 parts[] = { row->weights_bytes,  row->gradients_bytes,    row->optimizer_bytes,
-                              row->activations_bytes, row->logits_bytes,    row->gathers_bytes,
-                              row->comm_buffers_bytes, row->workspace_bytes, row->context_bytes,
+    const guint64 parts[] = { row->weights_bytes,       row->gradients_bytes, row->optimizer_bytes,
+                              row->activations_bytes,   row->logits_bytes,    row->gathers_bytes,
+                              row->comm_buffers_bytes,  row->workspace_bytes, row->context_bytes,
                               row->fragmentation_bytes, row->peak_bytes };
 
     cli_table_row (table);
@@ -82,7 +83,7 @@ print_stages (const DbPlanRecord *plan)
     cli_table_cell (table, "%" G_GINT64_FORMAT, row->layers);
     cli_table_cell (table, "%" G_GINT64_FORMAT, row->in_flight_count);
     for (gsize c = 0; c < G_N_ELEMENTS (parts); c++)
-      cli_table_cell (table, "%.2f", (double) parts[c] / GIB);
+      cli_table_cell (table, "%.2f", (double)parts[c] / GIB);
     cli_table_cell (table, "%.2g %%", 100 * row->oom_risk);
   }
   cli_table_print (table, stdout, FALSE);
@@ -103,7 +104,8 @@ print_groups (const DbPlanRecord *plan)
     cli_table_row (table);
     cli_table_cell (table, "%s", plan->groups[i].kind);
     cli_table_cell (table, "%" G_GINT64_FORMAT, plan->groups[i].size);
-    cli_table_cell (table, "%s", plan->groups[i].bottleneck != NULL ? plan->groups[i].bottleneck : "");
+    cli_table_cell (table, "%s",
+                    plan->groups[i].bottleneck != NULL ? plan->groups[i].bottleneck : "");
   }
   cli_table_print (table, stdout, FALSE);
 }
@@ -128,15 +130,26 @@ cli_print_plan (const DbPlan *plan, const CliCommon *common)
 
 /* ---- many plans ---- */
 
-static const char *const text_headers[] = { "rank", "layout", "step", "10 % … 90 %", "tok/s/GPU", "MFU",
-                                            "peak of usable GiB", "OOM risk", "compute", "tp",
-                                            "ep+cp", "bubble", "dp", "other" };
-static const char *const csv_headers[] = {
-  "model",        "machine",   "gpus",         "global_batch",  "seq",     "rank",
-  "layout_text",  "step_s",    "step_s_p10",   "step_s_p90",    "tokens_per_s_per_gpu",
-  "tflops_per_gpu", "mfu",     "oom_risk",     "peak_bytes",    "usable_bytes",
-  "cost_usd_per_1e12_tokens"
-};
+static const char *const text_headers[]
+    = { "rank",     "layout",  "step", "10 % … 90 %", "tok/s/GPU", "MFU", "peak of usable GiB",
+        "OOM risk", "compute", "tp",   "ep+cp",       "bubble",    "dp",  "other" };
+static const char *const csv_headers[] = { "model",
+                                           "machine",
+                                           "gpus",
+                                           "global_batch",
+                                           "seq",
+                                           "rank",
+                                           "layout_text",
+                                           "step_s",
+                                           "step_s_p10",
+                                           "step_s_p90",
+                                           "tokens_per_s_per_gpu",
+                                           "tflops_per_gpu",
+                                           "mfu",
+                                           "oom_risk",
+                                           "peak_bytes",
+                                           "usable_bytes",
+                                           "cost_usd_per_1e12_tokens" };
 
 CliTable *
 cli_plan_table_new (gboolean csv, gboolean with_price)
@@ -227,7 +240,8 @@ cli_plan_table_add (CliTable *table, const DbPlan *plan, gboolean csv, gboolean 
   cli_table_cell (table, "%s … %s", low, high);
   cli_table_cell (table, "%.0f", p->tokens_per_s_per_gpu);
   cli_table_cell (table, "%.1f %%", 100 * p->mfu);
-  cli_table_cell (table, "%.1f of %.1f", (double) p->peak_bytes / GIB, (double) p->usable_bytes / GIB);
+  cli_table_cell (table, "%.1f of %.1f", (double)p->peak_bytes / GIB,
+                  (double)p->usable_bytes / GIB);
   cli_table_cell (table, "%.2g %%", 100 * p->oom_risk);
   add_shares (table, record);
   if (!with_price)

@@ -35,7 +35,7 @@ single_line (const char *message)
   char *line = g_utf8_make_valid (message, -1);
 
   for (char *c = line; *c != '\0'; c++)
-    if ((guchar) *c < ' ')
+    if ((guchar)*c < ' ')
       *c = ' ';
   return g_strchomp (line);
 }
@@ -60,7 +60,7 @@ static volatile sig_atomic_t interrupts;
 static void
 on_interrupt (int signal_number)
 {
-  (void) signal_number;
+  (void)signal_number;
   if (interrupts++ > 0)
     _exit (130);
 }
@@ -77,7 +77,7 @@ cli_catch_interrupt (void)
 gboolean
 cli_interrupted (gpointer unused)
 {
-  (void) unused;
+  (void)unused;
   return interrupts > 0;
 }
 
@@ -106,7 +106,7 @@ cli_progress (const char *what, guint64 done, guint64 total)
     progress_last_us = now_us;
     progress_shown = TRUE;
     fprintf (stderr, "\r\033[K%s: %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " (%.0f %%)", what,
-             done, total, total > 0 ? 100.0 * (double) done / (double) total : 100.0);
+             done, total, total > 0 ? 100.0 * (double)done / (double)total : 100.0);
     fflush (stderr);
   }
   g_mutex_unlock (&progress_lock);

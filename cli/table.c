@@ -18,7 +18,7 @@ struct _CliTable {
 static void
 column_clear (gpointer column)
 {
-  g_free (((Column *) column)->header);
+  g_free (((Column *)column)->header);
 }
 
 CliTable *
@@ -28,7 +28,7 @@ cli_table_new (void)
 
   table->columns = g_array_new (FALSE, TRUE, sizeof (Column));
   g_array_set_clear_func (table->columns, column_clear);
-  table->rows = g_ptr_array_new_with_free_func ((GDestroyNotify) g_ptr_array_unref);
+  table->rows = g_ptr_array_new_with_free_func ((GDestroyNotify)g_ptr_array_unref);
   return table;
 }
 
@@ -113,7 +113,8 @@ print_text (const CliTable *table, FILE *out)
   for (guint c = 0; c < table->columns->len; c++) {
     const Column *column = &g_array_index (table->columns, Column, c);
 
-    scols_table_new_column (scols, column->header, 0, column->align == CLI_RIGHT ? SCOLS_FL_RIGHT : 0);
+    scols_table_new_column (scols, column->header, 0,
+                            column->align == CLI_RIGHT ? SCOLS_FL_RIGHT : 0);
   }
   for (guint r = 0; r < table->rows->len; r++) {
     const GPtrArray *cells = g_ptr_array_index (table->rows, r);

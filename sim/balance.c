@@ -39,10 +39,11 @@ cut (const double *layer_s, guint32 n_layers, double embedding_s, double head_s,
     double time_s = (stage == n_stages - 1 ? head_s : 0) + layer_s[--left];
 
     out[stage] = 1;
-    while (left > stage &&
-           (stage == 0 || (time_s + layer_s[left - 1] <= limit_s &&
-                           (time_s + 0.5 * layer_s[left - 1] <= share_s ||
-                            !fits (layer_s, left, embedding_s, 0, stage, limit_s))))) {
+    while (left > stage
+           && (stage == 0
+               || (time_s + layer_s[left - 1] <= limit_s
+                   && (time_s + 0.5 * layer_s[left - 1] <= share_s
+                       || !fits (layer_s, left, embedding_s, 0, stage, limit_s))))) {
       time_s += layer_s[--left];
       out[stage]++;
     }

@@ -104,7 +104,9 @@ sim_exact_run (SimExact *exact)
     /* sorted by bound: nothing after this one can win either; equal bounds may still tie */
     if (candidate->lower_bound_s > threshold_s || !predict (exact, candidate))
       return;
-    if (shared->options->cancelled != NULL && shared->options->cancelled (shared->options->user_data))
-      sim_shared_fail (shared, g_error_new (SIM_ERROR, SIM_ERROR_CANCELLED, "the search was stopped"));
+    if (shared->options->cancelled != NULL
+        && shared->options->cancelled (shared->options->user_data))
+      sim_shared_fail (shared,
+                       g_error_new (SIM_ERROR, SIM_ERROR_CANCELLED, "the search was stopped"));
   }
 }

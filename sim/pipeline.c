@@ -2,7 +2,8 @@
 #include "sim/space.h"
 
 static void
-add_partial (SimPipeline *pipeline, const ModelArch *arch, const CostBlockKinds *kinds, guint32 layers)
+add_partial (SimPipeline *pipeline, const ModelArch *arch, const CostBlockKinds *kinds,
+             guint32 layers)
 {
   guint i = pipeline->n_partial++;
 

@@ -28,7 +28,7 @@ run_threads (GThreadFunc function, gpointer data, gsize stride, guint n)
   g_autofree GThread **threads = g_new0 (GThread *, n);
 
   for (guint i = 1; i < n; i++)
-    threads[i] = g_thread_new ("plait-search", function, (char *) data + i * stride);
+    threads[i] = g_thread_new ("plait-search", function, (char *)data + i * stride);
   function (data);
   for (guint i = 1; i < n; i++)
     g_thread_join (threads[i]);
@@ -106,13 +106,14 @@ fill_misses (SimSearchResult *out, const SimWorker *workers, guint n)
 static gboolean
 check_size (const SimSpace *space, guint64 limit, GError **error)
 {
-  guint64 size = (guint64) space->templates->len * space->pipelines->len * space->zero->len;
+  guint64 size = (guint64)space->templates->len * space->pipelines->len * space->zero->len;
 
   if (limit == 0 || size <= limit)
     return TRUE;
   g_set_error (error, SIM_ERROR, SIM_ERROR_SPACE,
                "the space has %" G_GUINT64_FORMAT " layouts, above the limit of %" G_GUINT64_FORMAT
-               ": pin some keys or raise --limit", size, limit);
+               ": pin some keys or raise --limit",
+               size, limit);
   return FALSE;
 }
 
@@ -179,7 +180,7 @@ sim_search (const CostProblem *problem, const SimSpace *space, const SimSearchOp
   }
   g_mutex_clear (&shared.lock);
   out->rejected[MODEL_ILLEGAL_STAGES] += space->refused_stages * space->templates->len;
-  out->elapsed_s = (double) (g_get_monotonic_time () - start_us) * 1e-6;
+  out->elapsed_s = (double)(g_get_monotonic_time () - start_us) * 1e-6;
   if (!done)
     sim_search_result_clear (out);
   return done;

@@ -10,12 +10,13 @@
 G_BEGIN_DECLS
 
 typedef struct {
-  guint keep;             /* K best, >= 1 */
-  double max_oom_risk;    /* plans above are not listed */
-  guint jobs;             /* threads, >= 1 */
-  gboolean exhaustive;    /* no pruning: every legal candidate is costed by tier 1, counted by tier 2 */
+  guint keep;          /* K best, >= 1 */
+  double max_oom_risk; /* plans above are not listed */
+  guint jobs;          /* threads, >= 1 */
+  gboolean
+      exhaustive; /* no pruning: every legal candidate is costed by tier 1, counted by tier 2 */
   gboolean balance_stages; /* also try stage lists that balance time (reported as explicit lists) */
-  guint64 limit;          /* refuse larger raw spaces, 0: none */
+  guint64 limit;           /* refuse larger raw spaces, 0: none */
   /* Called from any thread, at most 20 times a second. (nullable) */
   void (*progress) (guint64 done, guint64 total, gpointer user_data);
   gboolean (*cancelled) (gpointer user_data); /* (nullable) */
@@ -34,13 +35,13 @@ typedef struct {
 } SimMiss;
 
 typedef struct {
-  SimPlan *plans;            /* (owned) best first */
+  SimPlan *plans; /* (owned) best first */
   guint n_plans;
-  SimMiss *misses;           /* (owned) at most 3, least need first; only when n_plans == 0 */
+  SimMiss *misses; /* (owned) at most 3, least need first; only when n_plans == 0 */
   guint n_misses;
-  guint64 legal_count;       /* distinct legal layouts */
-  guint64 rejected[MODEL_LEGAL_N]; /* candidates refused, by reason */
-  guint64 too_risky_count;   /* legal, above max_oom_risk (exact only when exhaustive) */
+  guint64 legal_count;              /* distinct legal layouts */
+  guint64 rejected[MODEL_LEGAL_N];  /* candidates refused, by reason */
+  guint64 too_risky_count;          /* legal, above max_oom_risk (exact only when exhaustive) */
   guint64 tier1_count, tier2_count; /* work done; depends on threads, never printed in JSON */
   guint64 templates_count;
   double elapsed_s;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-G_DEFINE_QUARK (plait-sim-error-quark, sim_error)
+G_DEFINE_QUARK (plait - sim - error - quark, sim_error)
 
 #define MAX_VPP      16
 #define MAX_MBS      64
@@ -108,8 +108,8 @@ modules_tried (const ModelArch *arch, ModelAttnKernel attn, GArray *choices)
   add_modules (choices, base | cheap);
   if (moe) {
     add_modules (choices, base | MODEL_RECOMPUTE_MOE_ACT);
-    add_modules (choices, base | cheap | MODEL_RECOMPUTE_MOE |
-                              (has_shared_experts (arch) ? MODEL_RECOMPUTE_SHARED_EXPERTS : 0));
+    add_modules (choices, base | cheap | MODEL_RECOMPUTE_MOE
+                              | (has_shared_experts (arch) ? MODEL_RECOMPUTE_SHARED_EXPERTS : 0));
   } else
     add_modules (choices, base | MODEL_RECOMPUTE_MLP | MODEL_RECOMPUTE_LAYERNORM);
   if (arch->attention.kind == MODEL_ATTENTION_MLA)
@@ -123,7 +123,7 @@ recompute_choices (const ModelArch *arch, const ModelLayout *pins, gboolean pinn
   RecomputeChoice choice = { MODEL_RECOMPUTE_NONE, 0 };
 
   if (pinned) {
-    choice.kind = (ModelRecomputeKind) pins->recompute.kind;
+    choice.kind = (ModelRecomputeKind)pins->recompute.kind;
     choice.modules = pins->recompute.modules;
     g_array_append_val (choices, choice);
     return choices;
@@ -263,7 +263,8 @@ vpp_worth_trying (guint32 layers, guint32 pp, guint32 vpp)
 }
 
 static void
-add_pipelines_of_pp (SimSpace *space, const CostProblem *problem, const ModelLayout *pins, guint32 pp)
+add_pipelines_of_pp (SimSpace *space, const CostProblem *problem, const ModelLayout *pins,
+                     guint32 pp)
 {
   guint32 pinned = space->pinned;
   guint32 layers = problem->arch->layers;
@@ -314,7 +315,8 @@ check_pins (const CostProblem *problem, const ModelLayout *pins, guint32 pinned,
   if (pins->stage_layers == NULL)
     return TRUE;
   if (!(pinned & SIM_PIN_PP)) {
-    g_set_error (error, SIM_ERROR, SIM_ERROR_SPACE, "stages= needs pp=: how many ranks share these stages?");
+    g_set_error (error, SIM_ERROR, SIM_ERROR_SPACE,
+                 "stages= needs pp=: how many ranks share these stages?");
     return FALSE;
   }
   for (guint32 i = 0; i < n; i++)
@@ -322,20 +324,20 @@ check_pins (const CostProblem *problem, const ModelLayout *pins, guint32 pinned,
   if (sum == problem->arch->layers)
     return TRUE;
   g_set_error (error, SIM_ERROR, SIM_ERROR_SPACE,
-               "stages= adds up to %" G_GUINT64_FORMAT " layers, %s has %u", sum, problem->arch->name,
-               problem->arch->layers);
+               "stages= adds up to %" G_GUINT64_FORMAT " layers, %s has %u", sum,
+               problem->arch->name, problem->arch->layers);
   return FALSE;
 }
 
 gboolean
-sim_space_init (SimSpace *space, const CostProblem *problem, const ModelLayout *pins, guint32 pinned,
-                GError **error)
+sim_space_init (SimSpace *space, const CostProblem *problem, const ModelLayout *pins,
+                guint32 pinned, GError **error)
 {
   TemplateValues values;
 
   *space = (SimSpace){ .pinned = pinned };
-  if (!check_pins (problem, pins, pinned, error) ||
-      !cost_block_kinds_init (&space->kinds, problem->arch, error))
+  if (!check_pins (problem, pins, pinned, error)
+      || !cost_block_kinds_init (&space->kinds, problem->arch, error))
     return FALSE;
   model_layout_copy (&space->base, pins);
   g_clear_pointer (&space->base.stage_layers, g_free);
@@ -371,11 +373,21 @@ sim_space_pins_of_text (const char *layout_text)
     const char *key;
     SimPin pin;
   } keys[] = {
-    { "tp", SIM_PIN_TP },     { "cp", SIM_PIN_CP },     { "pp", SIM_PIN_PP },
-    { "vpp", SIM_PIN_VPP },   { "ep", SIM_PIN_EP },     { "etp", SIM_PIN_ETP },
-    { "mbs", SIM_PIN_MBS },   { "sp", SIM_PIN_SP },     { "zero", SIM_PIN_ZERO },
-    { "fsdp", SIM_PIN_ZERO }, { "hsdp", SIM_PIN_HSDP }, { "recompute", SIM_PIN_RECOMPUTE },
-    { "schedule", SIM_PIN_SCHEDULE }, { "stages", SIM_PIN_STAGES }, { "dp", SIM_PIN_DP },
+    { "tp", SIM_PIN_TP },
+    { "cp", SIM_PIN_CP },
+    { "pp", SIM_PIN_PP },
+    { "vpp", SIM_PIN_VPP },
+    { "ep", SIM_PIN_EP },
+    { "etp", SIM_PIN_ETP },
+    { "mbs", SIM_PIN_MBS },
+    { "sp", SIM_PIN_SP },
+    { "zero", SIM_PIN_ZERO },
+    { "fsdp", SIM_PIN_ZERO },
+    { "hsdp", SIM_PIN_HSDP },
+    { "recompute", SIM_PIN_RECOMPUTE },
+    { "schedule", SIM_PIN_SCHEDULE },
+    { "stages", SIM_PIN_STAGES },
+    { "dp", SIM_PIN_DP },
   };
   g_auto (GStrv) pairs = g_strsplit (layout_text, ",", -1);
   guint32 pinned = 0;
@@ -384,8 +396,8 @@ sim_space_pins_of_text (const char *layout_text)
     const char *equals = strchr (g_strstrip (*pair), '=');
 
     for (gsize i = 0; equals != NULL && i < G_N_ELEMENTS (keys); i++)
-      if (strlen (keys[i].key) == (gsize) (equals - *pair) &&
-          strncmp (*pair, keys[i].key, (gsize) (equals - *pair)) == 0)
+      if (strlen (keys[i].key) == (gsize)(equals - *pair)
+          && strncmp (*pair, keys[i].key, (gsize)(equals - *pair)) == 0)
         pinned |= keys[i].pin;
   }
   return pinned;

@@ -10,7 +10,7 @@ G_BEGIN_DECLS
 #define SIM_ERROR (sim_error_quark ())
 GQuark sim_error_quark (void);
 typedef enum {
-  SIM_ERROR_SPACE,     /* a pinned key leaves nothing to try */
+  SIM_ERROR_SPACE, /* a pinned key leaves nothing to try */
   SIM_ERROR_CANCELLED,
 } SimError;
 
@@ -64,12 +64,12 @@ void sim_pipeline_map (SimPipeline *pipeline, const ModelArch *arch, const CostB
 void sim_pipeline_clear (SimPipeline *pipeline);
 
 typedef struct {
-  ModelLayout base;      /* (owned) every key that is not searched */
-  guint32 pinned;        /* SimPin bits */
+  ModelLayout base; /* (owned) every key that is not searched */
+  guint32 pinned;   /* SimPin bits */
   CostBlockKinds kinds;
-  GArray *templates;     /* (owned) SimTemplateKey */
-  GArray *pipelines;     /* (owned) SimPipeline, legal stage splits only */
-  GArray *zero;          /* (owned) guint32 */
+  GArray *templates;      /* (owned) SimTemplateKey */
+  GArray *pipelines;      /* (owned) SimPipeline, legal stage splits only */
+  GArray *zero;           /* (owned) guint32 */
   guint64 refused_stages; /* pipelines that would have a stage without a layer */
 } SimSpace;
 

@@ -4,10 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define COMPARE(a, b)                                                                                \
-  do {                                                                                               \
-    if ((a) != (b))                                                                                  \
-      return (a) < (b) ? -1 : 1;                                                                     \
+#define COMPARE(a, b)                                                                              \
+  do {                                                                                             \
+    if ((a) != (b))                                                                                \
+      return (a) < (b) ? -1 : 1;                                                                   \
   } while (0)
 
 static gint

@@ -12,12 +12,12 @@ typedef struct {
   const CostProblem *problem;
   const SimSpace *space;
   const SimSearchOptions *options;
-  atomic_uint next;              /* template, then pending candidate, to take */
+  atomic_uint next; /* template, then pending candidate, to take */
   atomic_bool stop;
   atomic_ullong done;
   GMutex lock;
-  GError *error;                 /* (owned) the first, under lock */
-  gint64 last_progress_us;       /* under lock */
+  GError *error;           /* (owned) the first, under lock */
+  gint64 last_progress_us; /* under lock */
 } SimShared;
 
 typedef struct {
@@ -29,10 +29,10 @@ typedef struct {
 /* Tier 1 of one thread. */
 typedef struct {
   SimShared *shared;
-  SimTopK estimates;             /* K best closed forms so far: where tier 2 is worth while */
-  GArray *pending;               /* (owned) SimCandidate whose bound is within those */
-  double least_dropped_s;        /* least lower bound that was not kept in pending */
-  double slack_ratio;            /* how far above the K-th estimate bounds are still kept */
+  SimTopK estimates;      /* K best closed forms so far: where tier 2 is worth while */
+  GArray *pending;        /* (owned) SimCandidate whose bound is within those */
+  double least_dropped_s; /* least lower bound that was not kept in pending */
+  double slack_ratio;     /* how far above the K-th estimate bounds are still kept */
   SimNear near[SIM_MAX_MISSES];
   guint n_near;
   guint64 legal_count, too_risky_count, tier1_count, templates_count;
@@ -41,9 +41,9 @@ typedef struct {
   const SimTemplateKey *key;
   gboolean priced;
   CostTemplate tmpl;
-  double *layer_s;               /* (owned) scratch of the balance */
-  guint32 *balanced;             /* (owned) */
-  GHashTable *pipelines;         /* (owned) balanced SimPipeline by its lists */
+  double *layer_s;       /* (owned) scratch of the balance */
+  guint32 *balanced;     /* (owned) */
+  GHashTable *pipelines; /* (owned) balanced SimPipeline by its lists */
 } SimWorker;
 
 void sim_worker_init (SimWorker *worker, SimShared *shared, double slack_ratio);
@@ -56,10 +56,10 @@ void sim_shared_fail (SimShared *shared, GError *error);
 /* Tier 2: exact predictions of @pending, in ascending lower bound, until no bound can win. */
 typedef struct {
   SimShared *shared;
-  const GArray *pending;         /* (borrowed) SimCandidate, sorted */
+  const GArray *pending; /* (borrowed) SimCandidate, sorted */
   GMutex lock;
-  GArray *plans;                 /* (owned) SimPlan, heap-free: kept sorted, at most K, under lock */
-  guint64 tier2_count;           /* under lock */
+  GArray *plans;       /* (owned) SimPlan, heap-free: kept sorted, at most K, under lock */
+  guint64 tier2_count; /* under lock */
 } SimExact;
 void sim_exact_init (SimExact *exact, SimShared *shared, const GArray *pending);
 void sim_exact_clear (SimExact *exact);

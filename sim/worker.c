@@ -26,9 +26,9 @@ static guint
 pipeline_hash (gconstpointer data)
 {
   const SimPipeline *p = data;
-  gsize length = (gsize) p->pp * p->vpp * sizeof *p->stage_layers;
+  gsize length = (gsize)p->pp * p->vpp * sizeof *p->stage_layers;
 
-  return (guint) base_hash_bytes (p->stage_layers, length, ((guint64) p->pp << 32) | p->vpp);
+  return (guint)base_hash_bytes (p->stage_layers, length, ((guint64)p->pp << 32) | p->vpp);
 }
 
 static gboolean
@@ -37,15 +37,17 @@ pipeline_equal (gconstpointer a, gconstpointer b)
   const SimPipeline *p = a;
   const SimPipeline *q = b;
 
-  return p->pp == q->pp && p->vpp == q->vpp && p->schedule == q->schedule &&
-         memcmp (p->stage_layers, q->stage_layers,
-                 (gsize) p->pp * p->vpp * sizeof *p->stage_layers) == 0;
+  return p->pp == q->pp && p->vpp == q->vpp && p->schedule == q->schedule
+         && memcmp (p->stage_layers, q->stage_layers,
+                    (gsize)p->pp * p->vpp * sizeof *p->stage_layers)
+                == 0;
 }
 
 void
 sim_worker_init (SimWorker *worker, SimShared *shared, double slack_ratio)
 {
-  *worker = (SimWorker){ .shared = shared, .least_dropped_s = INFINITY, .slack_ratio = slack_ratio };
+  *worker
+      = (SimWorker){ .shared = shared, .least_dropped_s = INFINITY, .slack_ratio = slack_ratio };
   worker->layer_s = g_new (double, shared->problem->arch->layers);
   worker->balanced = g_new (guint32, shared->problem->arch->layers);
   worker->pipelines = g_hash_table_new_full (pipeline_hash, pipeline_equal, pipeline_free, NULL);
@@ -83,9 +85,10 @@ remember_near (SimWorker *worker, const ModelLayout *layout, const CostBound *bo
   SimNear newcomer = { bound->need_bytes, *bound, *layout };
   guint at = worker->n_near;
 
-  while (at > 0 && (worker->near[at - 1].need_bytes > newcomer.need_bytes ||
-                    (worker->near[at - 1].need_bytes == newcomer.need_bytes &&
-                     sim_layout_compare (layout, &worker->near[at - 1].layout) < 0)))
+  while (at > 0
+         && (worker->near[at - 1].need_bytes > newcomer.need_bytes
+             || (worker->near[at - 1].need_bytes == newcomer.need_bytes
+                 && sim_layout_compare (layout, &worker->near[at - 1].layout) < 0)))
     at--;
   if (at == SIM_MAX_MISSES)
     return;
@@ -159,9 +162,9 @@ price_template (SimWorker *worker, const ModelLayout *layout)
   if (worker->priced)
     return TRUE;
   worker->templates_count++;
-  if (!cost_template_init (&worker->tmpl, problem->arch, &worker->shared->space->kinds, problem->job,
-                           layout, problem->profile, problem->machine, problem->numbers,
-                           problem->gpus, &error)) {
+  if (!cost_template_init (&worker->tmpl, problem->arch, &worker->shared->space->kinds,
+                           problem->job, layout, problem->profile, problem->machine,
+                           problem->numbers, problem->gpus, &error)) {
     sim_shared_fail (worker->shared, error);
     return FALSE;
   }
@@ -183,11 +186,12 @@ placement_for (SimWorker *worker, const ModelLayout *layout, Placements *cache)
 }
 
 static gboolean
-try_layout (SimWorker *worker, const ModelLayout *layout, const CostStageMap *map, Placements *cache)
+try_layout (SimWorker *worker, const ModelLayout *layout, const CostStageMap *map,
+            Placements *cache)
 {
   const CostProblem *problem = worker->shared->problem;
-  ModelLegality legality = model_layout_check (problem->arch, problem->job, layout,
-                                               problem->profile, problem->gpus);
+  ModelLegality legality
+      = model_layout_check (problem->arch, problem->job, layout, problem->profile, problem->gpus);
 
   if (legality != MODEL_LEGAL) {
     worker->rejected[legality]++;
@@ -202,7 +206,8 @@ try_layout (SimWorker *worker, const ModelLayout *layout, const CostStageMap *ma
 
 /* Full recomputation also of a part of each chunk. */
 static gboolean
-try_recompute (SimWorker *worker, ModelLayout *layout, const SimPipeline *pipeline, Placements *cache)
+try_recompute (SimWorker *worker, ModelLayout *layout, const SimPipeline *pipeline,
+               Placements *cache)
 {
   const SimSpace *space = worker->shared->space;
 
@@ -211,7 +216,8 @@ try_recompute (SimWorker *worker, ModelLayout *layout, const SimPipeline *pipeli
     return try_layout (worker, layout,
                        pipeline->n_partial > 0 ? &pipeline->partial[0] : &pipeline->map, cache);
   }
-  layout->recompute = (ModelRecompute){ .kind = worker->key->recompute, .modules = worker->key->modules };
+  layout->recompute
+      = (ModelRecompute){ .kind = worker->key->recompute, .modules = worker->key->modules };
   if (layout->recompute.kind != MODEL_RECOMPUTE_FULL)
     return try_layout (worker, layout, &pipeline->map, cache);
   layout->recompute.method = MODEL_RECOMPUTE_UNIFORM;
@@ -238,14 +244,15 @@ domain_shard_size (const CostProblem *problem, const ModelLayout *layout)
 }
 
 static gboolean
-try_sharding (SimWorker *worker, ModelLayout *layout, const SimPipeline *pipeline, Placements *cache)
+try_sharding (SimWorker *worker, ModelLayout *layout, const SimPipeline *pipeline,
+              Placements *cache)
 {
   const SimSpace *space = worker->shared->space;
 
   for (guint z = 0; z < space->zero->len; z++) {
     guint32 inside = 0;
 
-    layout->zero = (guint8) g_array_index (space->zero, guint32, z);
+    layout->zero = (guint8)g_array_index (space->zero, guint32, z);
     layout->hsdp = space->pinned & SIM_PIN_HSDP ? space->base.hsdp : 0;
     /* nothing to shard over: the same layout as ZeRO 0 */
     if (layout->zero > 0 && layout->dp * layout->cp == 1 && space->zero->len > 1)
@@ -289,8 +296,8 @@ balanced_pipeline (SimWorker *worker, const SimPipeline *pipeline)
     for (guint32 i = 0; i < problem->arch->runs[run].count; i++)
       worker->layer_s[layer++] = block_s (&worker->tmpl.blocks[space->kinds.kind_of_run[run]]);
   if (!sim_balance_stages (worker->layer_s, layer, block_s (&worker->tmpl.embedding),
-                           block_s (&worker->tmpl.head), n, worker->balanced) ||
-      memcmp (worker->balanced, pipeline->stage_layers, n * sizeof *worker->balanced) == 0)
+                           block_s (&worker->tmpl.head), n, worker->balanced)
+      || memcmp (worker->balanced, pipeline->stage_layers, n * sizeof *worker->balanced) == 0)
     return NULL;
   like.stage_layers = worker->balanced;
   made = g_hash_table_lookup (worker->pipelines, &like);
@@ -309,7 +316,8 @@ balanced_pipeline (SimWorker *worker, const SimPipeline *pipeline)
 }
 
 static gboolean
-try_pipeline (SimWorker *worker, ModelLayout *layout, const SimPipeline *pipeline, Placements *cache)
+try_pipeline (SimWorker *worker, ModelLayout *layout, const SimPipeline *pipeline,
+              Placements *cache)
 {
   layout->pp = pipeline->pp;
   layout->vpp = pipeline->vpp;
@@ -336,7 +344,7 @@ try_template (SimWorker *worker, const SimTemplateKey *key)
   layout.mbs = key->mbs;
   for (guint i = 0; i < space->pipelines->len; i++) {
     const SimPipeline *pipeline = &g_array_index (space->pipelines, SimPipeline, i);
-    guint64 ranks = (guint64) key->tp * key->cp * pipeline->pp;
+    guint64 ranks = (guint64)key->tp * key->cp * pipeline->pp;
     guint64 before = worker->legal_count;
     const SimPipeline *balanced = NULL;
 
@@ -348,12 +356,11 @@ try_template (SimWorker *worker, const SimTemplateKey *key)
       continue;
     if (cache.pp != pipeline->pp)
       cache = (Placements){ .pp = pipeline->pp };
-    layout.dp = (guint32) (problem->gpus / ranks);
+    layout.dp = (guint32)(problem->gpus / ranks);
     if (!try_pipeline (worker, &layout, pipeline, &cache))
       return FALSE;
-    if (!worker->shared->options->balance_stages || pipeline->pp == 1 || pipeline->vpp > 1 ||
-        !worker->priced ||
-        worker->legal_count == before || (space->pinned & SIM_PIN_STAGES))
+    if (!worker->shared->options->balance_stages || pipeline->pp == 1 || pipeline->vpp > 1
+        || !worker->priced || worker->legal_count == before || (space->pinned & SIM_PIN_STAGES))
       continue;
     balanced = balanced_pipeline (worker, pipeline);
     if (balanced != NULL && !try_pipeline (worker, &layout, balanced, &cache))
@@ -373,7 +380,8 @@ report (SimWorker *worker)
   gint64 now_us = 0;
 
   if (options->cancelled != NULL && options->cancelled (options->user_data))
-    sim_shared_fail (shared, g_error_new (SIM_ERROR, SIM_ERROR_CANCELLED, "the search was stopped"));
+    sim_shared_fail (shared,
+                     g_error_new (SIM_ERROR, SIM_ERROR_CANCELLED, "the search was stopped"));
   if (options->progress == NULL)
     return;
   now_us = g_get_monotonic_time ();
@@ -394,7 +402,8 @@ sim_worker_run (SimWorker *worker)
   while (!atomic_load (&shared->stop)) {
     guint index = atomic_fetch_add (&shared->next, 1);
 
-    if (index >= templates->len || !try_template (worker, &g_array_index (templates, SimTemplateKey, index)))
+    if (index >= templates->len
+        || !try_template (worker, &g_array_index (templates, SimTemplateKey, index)))
       return;
     report (worker);
   }

@@ -36,7 +36,8 @@ test_balance (void **state)
 
   for (guint32 i = 0; i < c->n_layers; i++)
     layer_s[i] = c->layer_s;
-  assert_true (sim_balance_stages (layer_s, c->n_layers, c->embedding_s, c->head_s, c->n_stages, got));
+  assert_true (
+      sim_balance_stages (layer_s, c->n_layers, c->embedding_s, c->head_s, c->n_stages, got));
   for (guint32 i = 0; i < c->n_stages; i++)
     assert_int_equal (got[i], c->want[i]);
 }
@@ -47,7 +48,7 @@ test_refuses_empty_stages (void **state)
   const double layer_s[2] = { 1, 1 };
   guint32 got[3] = { 7, 7, 7 };
 
-  (void) state;
+  (void)state;
   assert_false (sim_balance_stages (layer_s, 2, 0, 0, 3, got));
   assert_false (sim_balance_stages (layer_s, 2, 0, 0, 0, got));
   assert_int_equal (got[0], 7);
@@ -67,13 +68,15 @@ best_cut_s (const double *layer_s, guint32 n, double first_s, double head_s, gui
   }
   for (guint32 take = 1; take + stages - 1 <= n; take++) {
     sum_s += layer_s[take - 1];
-    best_s = fmin (best_s, fmax (sum_s, best_cut_s (layer_s + take, n - take, 0, head_s, stages - 1)));
+    best_s
+        = fmin (best_s, fmax (sum_s, best_cut_s (layer_s + take, n - take, 0, head_s, stages - 1)));
   }
   return best_s;
 }
 
 static double
-slowest_s (const double *layer_s, const guint32 *cut, guint32 stages, double embedding_s, double head_s)
+slowest_s (const double *layer_s, const guint32 *cut, guint32 stages, double embedding_s,
+           double head_s)
 {
   double worst_s = 0;
   guint32 layer = 0;
@@ -91,10 +94,10 @@ slowest_s (const double *layer_s, const guint32 *cut, guint32 stages, double emb
 static void
 test_equals_brute_force (void **state)
 {
-  (void) state;
+  (void)state;
   for (guint64 seed = 0; seed < 300; seed++) {
-    guint32 n = 1 + (guint32) base_philox_below (seed, 0, 0, 11);
-    guint32 stages = 1 + (guint32) base_philox_below (seed, 0, 1, n);
+    guint32 n = 1 + (guint32)base_philox_below (seed, 0, 0, 11);
+    guint32 stages = 1 + (guint32)base_philox_below (seed, 0, 1, n);
     double embedding_s = base_philox_uniform (seed, 0, 2);
     double head_s = 3 * base_philox_uniform (seed, 0, 3);
     double layer_s[16];
@@ -123,8 +126,8 @@ main (void)
   for (; n < G_N_ELEMENTS (cases); n++)
     tests[n] = (struct CMUnitTest){ .name = cases[n].name,
                                     .test_func = test_balance,
-                                    .initial_state = (void *) &cases[n] };
-  tests[n++] = (struct CMUnitTest) cmocka_unit_test (test_refuses_empty_stages);
-  tests[n++] = (struct CMUnitTest) cmocka_unit_test (test_equals_brute_force);
+                                    .initial_state = (void *)&cases[n] };
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_refuses_empty_stages);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_equals_brute_force);
   return _cmocka_run_group_tests ("sim_balance", tests, n, NULL, NULL);
 }

@@ -70,8 +70,8 @@ setting_clear (Setting *s)
 }
 
 static void
-search (const Setting *s, const SearchCase *c, const char *pins_text, guint jobs, gboolean exhaustive,
-        gboolean balance, guint keep, SimSearchResult *out)
+search (const Setting *s, const SearchCase *c, const char *pins_text, guint jobs,
+        gboolean exhaustive, gboolean balance, guint keep, SimSearchResult *out)
 {
   g_auto (ModelLayout) pins = { 0 };
   g_auto (SimSpace) space = { 0 };
@@ -86,7 +86,8 @@ search (const Setting *s, const SearchCase *c, const char *pins_text, guint jobs
     model_layout_init (&pins, s->profile);
   else
     assert_true (model_layout_parse (&pins, pins_text, s->profile, &error));
-  assert_true (sim_space_init (&space, &s->problem, &pins, sim_space_pins_of_text (pins_text), &error));
+  assert_true (
+      sim_space_init (&space, &s->problem, &pins, sim_space_pins_of_text (pins_text), &error));
   assert_true (sim_search (&s->problem, &space, &options, out, &error));
   assert_no_error (error);
 }
@@ -173,14 +174,15 @@ brute_force (Brute *brute, const Setting *s, const SearchCase *c, const ModelLay
             layout.tp = tp;
             layout.pp = pp;
             layout.dp = c->gpus / (tp * pp);
-            layout.sp = (gboolean) sp;
+            layout.sp = (gboolean)sp;
             layout.mbs = mbs;
             layout.zero = zero;
             if (zero > 0 && layout.dp == 1)
               continue;
             brute_try (brute, s, c, &layout);
             layout.hsdp = s->machine->gpus_per_node / tp;
-            if (zero == 3 && layout.hsdp > 1 && layout.hsdp < layout.dp && layout.dp % layout.hsdp == 0)
+            if (zero == 3 && layout.hsdp > 1 && layout.hsdp < layout.dp
+                && layout.dp % layout.hsdp == 0)
               brute_try (brute, s, c, &layout);
           }
     }
@@ -220,7 +222,7 @@ test_names_nearest_misses (void **state)
   g_auto (SimSearchResult) found = { 0 };
   Setting s;
 
-  (void) state;
+  (void)state;
   setting_init (&s, &c);
   search (&s, &c, "", 1, FALSE, TRUE, 10, &found);
   assert_int_equal (found.n_plans, 0);
@@ -234,7 +236,7 @@ test_names_nearest_misses (void **state)
 static gboolean
 always (gpointer data)
 {
-  (void) data;
+  (void)data;
   return TRUE;
 }
 
@@ -248,7 +250,7 @@ test_can_be_stopped (void **state)
   const SimSearchOptions options = { .keep = 1, .max_oom_risk = 1, .jobs = 2, .cancelled = always };
   Setting s;
 
-  (void) state;
+  (void)state;
   setting_init (&s, &cases[1]);
   model_layout_init (&pins, s.profile);
   assert_true (sim_space_init (&space, &s.problem, &pins, 0, &error));
@@ -266,12 +268,12 @@ main (void)
   for (gsize i = 0; i < G_N_ELEMENTS (cases); i++) {
     tests[n++] = (struct CMUnitTest){ .name = cases[i].name,
                                       .test_func = test_threads_and_pruning,
-                                      .initial_state = (void *) &cases[i] };
+                                      .initial_state = (void *)&cases[i] };
     tests[n++] = (struct CMUnitTest){ .name = cases[i].name,
                                       .test_func = test_equals_brute_force,
-                                      .initial_state = (void *) &cases[i] };
+                                      .initial_state = (void *)&cases[i] };
   }
-  tests[n++] = (struct CMUnitTest) cmocka_unit_test (test_names_nearest_misses);
-  tests[n++] = (struct CMUnitTest) cmocka_unit_test (test_can_be_stopped);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_names_nearest_misses);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_can_be_stopped);
   return _cmocka_run_group_tests ("sim_search", tests, n, NULL, NULL);
 }

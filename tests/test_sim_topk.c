@@ -10,8 +10,8 @@ candidate (guint64 seed, guint64 i)
   SimCandidate c = { 0 };
 
   /* few distinct times, so that ties are common */
-  c.step_s = (double) base_philox_below (seed, 0, i, 7);
-  c.layout.tp = (guint32) i; /* distinct keys */
+  c.step_s = (double)base_philox_below (seed, 0, i, 7);
+  c.layout.tp = (guint32)i; /* distinct keys */
   c.layout.pp = c.layout.vpp = 1;
   return c;
 }
@@ -25,10 +25,10 @@ compare (const void *a, const void *b)
 static void
 test_keeps_the_best (void **state)
 {
-  (void) state;
+  (void)state;
   for (guint64 seed = 0; seed < 50; seed++) {
-    guint n = 1 + (guint) base_philox_below (seed, 1, 0, 200);
-    guint keep = 1 + (guint) base_philox_below (seed, 1, 1, 60);
+    guint n = 1 + (guint)base_philox_below (seed, 1, 0, 200);
+    guint keep = 1 + (guint)base_philox_below (seed, 1, 1, 60);
     SimCandidate all[256];
     SimTopK top;
 
@@ -57,7 +57,7 @@ test_order_is_total (void **state)
   SimCandidate a = { .step_s = 1, .layout = { .pp = 2, .vpp = 1, .stage_layers = one } };
   SimCandidate b = a;
 
-  (void) state;
+  (void)state;
   assert_int_equal (sim_candidate_compare (&a, &b), 0);
   b.layout.stage_layers = two;
   assert_true (sim_candidate_compare (&a, &b) < 0);

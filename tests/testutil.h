@@ -20,19 +20,20 @@ assert_near_at (double got, double want, double rel_tol, const char *file, int l
   if (got == want)
     return;
   if (!(fabs (got - want) <= rel_tol * scale)) {
-    print_error ("%s:%d: got %.15g, want %.15g (relative tolerance %g, off by %g)\n", file, line, got,
-                 want, rel_tol, (got - want) / scale);
+    print_error ("%s:%d: got %.15g, want %.15g (relative tolerance %g, off by %g)\n", file, line,
+                 got, want, rel_tol, (got - want) / scale);
     _fail (file, line);
   }
 }
-#define assert_near(got, want, rel_tol) assert_near_at ((got), (want), (rel_tol), __FILE__, __LINE__)
+#define assert_near(got, want, rel_tol)                                                            \
+  assert_near_at ((got), (want), (rel_tol), __FILE__, __LINE__)
 
-#define assert_no_error(err)                                                                         \
-  do {                                                                                               \
-    if ((err) != NULL) {                                                                             \
-      print_error ("%s:%d: unexpected error: %s\n", __FILE__, __LINE__, (err)->message);             \
-      _fail (__FILE__, __LINE__);                                                                    \
-    }                                                                                                \
+#define assert_no_error(err)                                                                       \
+  do {                                                                                             \
+    if ((err) != NULL) {                                                                           \
+      print_error ("%s:%d: unexpected error: %s\n", __FILE__, __LINE__, (err)->message);           \
+      _fail (__FILE__, __LINE__);                                                                  \
+    }                                                                                              \
   } while (0)
 
 /* Path of a file of the published measurements, or NULL when this checkout has none. (owned) */
