@@ -122,6 +122,28 @@ test_assumed_is_listed (void **state)
   assert_false (has_assumed (&volta, "ceiling_fp4")); /* the GPU has no fp4 */
 }
 
+/* Every machine and profile of the catalog resolves, with sane numbers; every profile has a group. */
+static void
+test_whole_catalog (void **state)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (CostCalibration) calibration = load_default ();
+  g_autoptr (BaseCatalog) catalog = base_catalog_new (NULL, &error);
+  g_autoptr (GPtrArray) machines = topo_machine_load_all (catalog, &error);
+  assert_no_error (error);
+  g_auto (GStrv) profiles = base_catalog_list (catalog, "profiles");
+  assert_true (machines->len > 30 && g_strv_length (profiles) >= 8);
+  for (guint i = 0; i < machines->len; i++) {
+    for (char **profile = profiles; *profile != NULL; profile++) {
+      g_auto (CostNumbers) numbers = { 0 };
+      cost_numbers_init (&numbers, calibration, g_ptr_array_index (machines, i), *profile, &error);
+      assert_no_error (error);
+      assert_true (numbers.fabric.bandwidth_ratio > 0.1 && numbers.gpu.gemm.step_ratio > 0.4);
+      assert_int_equal (has_assumed (&numbers, "profile="), strcmp (*profile, "plait") == 0);
+    }
+  }
+}
+
 /* 500 of 700 W: (5/7)^.3 = exp (.3 x -.33647) = .90396 of the rate: time-model's .5936/.656 = .905 */
 static void
 test_power_limit (void **state)
@@ -303,11 +325,12 @@ add_cases (struct CMUnitTest *tests, guint n)
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (bad_cases) + G_N_ELEMENTS (step_cases) + 6];
+  struct CMUnitTest tests[G_N_ELEMENTS (bad_cases) + G_N_ELEMENTS (step_cases) + 7];
   guint n = add_cases (tests, 0);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_every_generation_resolves);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_most_specific_wins);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_assumed_is_listed);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_whole_catalog);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_power_limit);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_format_reads_back);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_lacking_default);
