@@ -47,17 +47,41 @@ cost_weights_count (CostWeights *out, const CostTemplate *tmpl, const CostStageC
   *out = sum;
 }
 
-/* @full and @sharded: bytes per parameter held whole and split over the shard ranks. The rank
- * with the most of an uneven split counts. */
-static guint64
-state_bytes (const CostWeights *weights, const CostShards *shards, double full, double sharded)
+/* Parameters of a rank as numbers: all of them, and those of its shard; the rank with the most of
+ * an uneven split counts. */
+typedef struct {
+  double full, sharded;
+} Counts;
+
+/* Counts of parameters and bytes of one GPU are far below 2⁶³: signed conversions are one
+ * instruction, unsigned ones are not. */
+static double
+real (guint64 count)
 {
-  double bytes = full * (double)(weights->dense + weights->expert);
-  if (sharded > 0)
-    bytes += sharded
-             * (double)(model_shard_ceil (weights->dense, shards->shard_ranks)
-                        + model_shard_ceil (weights->expert, shards->expert_shard_ranks));
-  return (guint64)(bytes + 0.5);
+  return (double)(gint64)count;
+}
+
+static guint64
+whole (double bytes)
+{
+  return (guint64)(gint64)bytes;
+}
+
+/* Beyond 2⁶⁰ bytes nothing fits: products stop there, so that sums cannot wrap round. */
+static guint64
+times (guint64 count, guint64 bytes)
+{
+  guint64 product, most = G_GUINT64_CONSTANT (1) << 60;
+  return __builtin_mul_overflow (count, bytes, &product) || product > most ? most : product;
+}
+
+static void
+count_states (Counts *out, const CostWeights *weights, const CostShards *shards, guint zero)
+{
+  out->full = out->sharded = real (weights->dense + weights->expert);
+  if (zero > 0)
+    out->sharded = real (model_shard_ceil (weights->dense, shards->shard_ranks)
+                         + model_shard_ceil (weights->expert, shards->expert_shard_ranks));
 }
 
 /*
@@ -65,19 +89,17 @@ state_bytes (const CostWeights *weights, const CostShards *shards, double full, 
  * a shard), 2 the gradients too, 3 the parameters too.
  */
 static void
-fill_states (guint64 *bytes, const ModelProfile *profile, guint zero, const CostWeights *weights,
-             const CostShards *shards)
+fill_states (guint64 *bytes, const ModelProfile *profile, guint zero, const Counts *counts)
 {
-  double optimizer = profile->master_bytes + profile->moment_bytes;
-  double sharded = 0, full = 0;
-  *(zero >= 2 ? &sharded : &full) += profile->grad_bytes;
-  *(zero >= 2 || (zero == 1 && profile->shards_main_grad_zero1) ? &sharded : &full)
-      += profile->main_grad_bytes;
-  bytes[COST_MEMORY_WEIGHTS] = state_bytes (weights, shards, zero < 3 ? profile->param_bytes : 0,
-                                            zero < 3 ? 0 : profile->param_bytes);
-  bytes[COST_MEMORY_GRADIENTS] = state_bytes (weights, shards, full, sharded);
+  double of_gradient = zero >= 2 ? counts->sharded : counts->full;
+  gboolean shards_main = zero >= 2 || (zero == 1 && profile->shards_main_grad_zero1);
+  double of_main = shards_main ? counts->sharded : counts->full;
+  double of_weight = zero == 3 ? counts->sharded : counts->full;
+  bytes[COST_MEMORY_WEIGHTS] = whole (profile->param_bytes * of_weight + 0.5);
+  bytes[COST_MEMORY_GRADIENTS]
+      = whole (profile->grad_bytes * of_gradient + profile->main_grad_bytes * of_main + 0.5);
   bytes[COST_MEMORY_OPTIMIZER]
-      = state_bytes (weights, shards, zero == 0 ? optimizer : 0, zero == 0 ? 0 : optimizer);
+      = whole ((profile->master_bytes + profile->moment_bytes) * counts->sharded + 0.5);
 }
 
 static guint32
@@ -126,7 +148,7 @@ activation_bytes (const CostTemplate *tmpl, guint32 uniform, const CostStageMap 
                   const CostStageClass *class, guint64 in_flight)
 {
   if (map->vpp == 1)
-    return in_flight * kept_bytes (tmpl, uniform, &class->content);
+    return times (in_flight, kept_bytes (tmpl, uniform, &class->content));
   guint64 all = 0, per_chunk = (guint64)map->pp * map->vpp;
   if (uniform == 1)
     all = kept_bytes (tmpl, 1, &class->content);
@@ -180,7 +202,7 @@ fixed_work_bytes (const CostTemplate *tmpl, const CostStageClass *class)
   for (guint kind = 0; kind < tmpl->n_kinds && tmpl->context.profile->dummy_wgrad; kind++)
     if (class->content.blocks[kind] > 0)
       largest = MAX (largest, tmpl->blocks[kind].largest_mlp_weight_count);
-  return (guint64)(numbers->cublas_workspace_bytes + numbers->allocated_extra_bytes) + 2 * largest;
+  return whole (numbers->cublas_workspace_bytes + numbers->allocated_extra_bytes) + 2 * largest;
 }
 
 /*
@@ -195,11 +217,11 @@ gather_bytes (const CostTemplate *tmpl, const ModelLayout *layout, const CostSha
   const ModelProfile *profile = tmpl->context.profile;
   guint64 all = weights->dense + weights->expert, bucket = 0;
   if (profile->grad_bytes > 0 && layout->dp > 1)
-    bucket = (guint64)((double)MIN (profile->bucket_elements, all) * profile->reduce_bytes);
+    bucket = whole (real (MIN (profile->bucket_elements, all)) * profile->reduce_bytes);
   if (layout->zero < 3 || shards->shard_ranks == 1)
     return bucket;
   if (layout->pp > 1 || !profile->reshard_after_forward)
-    return bucket + (guint64)(tmpl->element_bytes * (double)all);
+    return bucket + whole (tmpl->element_bytes * real (all));
   guint64 unit = 0, ends = 0;
   for (guint kind = 0; kind < tmpl->n_kinds; kind++)
     if (class->content.blocks[kind] > 0)
@@ -210,8 +232,8 @@ gather_bytes (const CostTemplate *tmpl, const ModelLayout *layout, const CostSha
     ends = MAX (ends, tmpl->head.weight_count);
   double in_flight = MAX (profile->fsdp_units_in_flight, 1);
   return bucket
-         + (guint64)((in_flight * tmpl->element_bytes + 4) * (double)unit
-                     + tmpl->element_bytes * (double)ends);
+         + whole ((in_flight * tmpl->element_bytes + 4) * real (unit)
+                  + tmpl->element_bytes * real (ends));
 }
 
 /*
@@ -228,7 +250,7 @@ fill_transients (guint64 *bytes, const CostTemplate *tmpl, const ModelLayout *la
     const ModelSegmentMemory *head = &tmpl->head.memory;
     gboolean is_gpipe = layout->schedule == MODEL_SCHEDULE_GPIPE;
     /* The last stage turns round at once: one micro-batch, unless all go forward first. */
-    guint64 others = is_gpipe ? (in_flight - 1) * head->logits_kept_bytes : 0;
+    guint64 others = is_gpipe ? times (in_flight - 1, head->logits_kept_bytes) : 0;
     bytes[COST_MEMORY_LOGITS] = head->logits_peak_bytes + others;
     guint64 beside = work > head->logits_peak_bytes ? work - head->logits_peak_bytes : 0;
     work = MAX (beside, work_of (&tmpl->head));
@@ -251,16 +273,16 @@ fill_views (CostStageMemory *out, const CostTemplate *tmpl, const CostShards *sh
     allocated += bytes[kind];
   allocated += bytes[COST_MEMORY_WORKSPACE];
   bytes[COST_MEMORY_COMM_BUFFERS]
-      = (guint64)(shards->communicators * numbers->memory.communicator_bytes);
-  bytes[COST_MEMORY_CONTEXT] = (guint64)(context_gib > 0 ? context_gib * 1073741824.0
-                                                         : numbers->memory.context_bytes_default);
+      = whole (shards->communicators * numbers->memory.communicator_bytes);
+  bytes[COST_MEMORY_CONTEXT] = whole (context_gib > 0 ? context_gib * 1073741824.0
+                                                      : numbers->memory.context_bytes_default);
   guint64 around = bytes[COST_MEMORY_COMM_BUFFERS] + bytes[COST_MEMORY_CONTEXT];
   double slack = MAX (numbers->profile.reserved_ratio - 1, 0);
-  bytes[COST_MEMORY_FRAGMENTATION] = (guint64)(slack * (double)allocated);
+  bytes[COST_MEMORY_FRAGMENTATION] = whole (slack * real (allocated));
   out->allocated_bytes = allocated;
   out->reserved_bytes = allocated + bytes[COST_MEMORY_FRAGMENTATION];
   out->peak_bytes = out->reserved_bytes + around;
-  out->need_bytes = (guint64)(numbers->profile.need_ratio * (double)allocated) + around;
+  out->need_bytes = whole (numbers->profile.need_ratio * real (allocated)) + around;
 }
 
 void
@@ -273,14 +295,14 @@ cost_stage_memory (CostStageMemory *out, const CostTemplate *tmpl, const ModelLa
   guint64 *bytes = out->bytes;
   out->in_flight_count = model_schedule_in_flight (map->schedule, map->pp, map->vpp, microbatches,
                                                    class->first_rank);
-  fill_states (bytes, profile, layout->zero, weights, shards);
+  Counts counts;
+  count_states (&counts, weights, shards, layout->zero);
+  fill_states (bytes, profile, layout->zero, &counts);
   bytes[COST_MEMORY_ACTIVATIONS]
       = activation_bytes (tmpl, uniform, map, class, out->in_flight_count);
   bytes[COST_MEMORY_LOGITS] = 0;
   bytes[COST_MEMORY_GATHERS] = gather_bytes (tmpl, layout, shards, class, weights);
-  guint64 step_copy
-      = state_bytes (weights, shards, layout->zero == 0 ? profile->step_copy_bytes : 0,
-                     layout->zero == 0 ? 0 : profile->step_copy_bytes);
+  guint64 step_copy = whole (profile->step_copy_bytes * counts.sharded);
   fill_transients (bytes, tmpl, layout, out->in_flight_count, class,
                    layer_work_bytes (tmpl, uniform, class), step_copy);
   bytes[COST_MEMORY_WORKSPACE] += fixed_work_bytes (tmpl, class);

@@ -5,7 +5,7 @@ G_BEGIN_DECLS
 typedef enum {
   MODEL_DTYPE_BF16,
   MODEL_DTYPE_FP16,
-  MODEL_DTYPE_FP8,   /* per-tensor or block scaling: GEMM inputs in 8 bits */
+  MODEL_DTYPE_FP8, /* per-tensor or block scaling: GEMM inputs in 8 bits */
   MODEL_DTYPE_MXFP8,
   MODEL_DTYPE_NVFP4,
   MODEL_DTYPE_FP32,

@@ -10,20 +10,20 @@
 G_BEGIN_DECLS
 
 typedef enum {
-  MODEL_OP_EMBED,         /* gather rows of a table; backward-weight: scatter-add */
+  MODEL_OP_EMBED, /* gather rows of a table; backward-weight: scatter-add */
   MODEL_OP_NORM,
-  MODEL_OP_GEMM,          /* C[m,n] (+)= A[m,k] · B[k,n], batch times (grouped experts) */
+  MODEL_OP_GEMM, /* C[m,n] (+)= A[m,k] · B[k,n], batch times (grouped experts) */
   MODEL_OP_ROPE,
   MODEL_OP_ATTENTION,
-  MODEL_OP_ACT_MUL,       /* activation, and the product with the gate where gated */
-  MODEL_OP_ADD,           /* residual */
+  MODEL_OP_ACT_MUL, /* activation, and the product with the gate where gated */
+  MODEL_OP_ADD,     /* residual */
   MODEL_OP_DROPOUT,
   MODEL_OP_CROSS_ENTROPY,
-  MODEL_OP_ROUTE,         /* softmax + top-k over expert scores */
-  MODEL_OP_DISPATCH,      /* permute tokens into expert order (the exchange is a COLLECTIVE) */
-  MODEL_OP_COMBINE,       /* un-permute and weighted sum */
+  MODEL_OP_ROUTE,    /* softmax + top-k over expert scores */
+  MODEL_OP_DISPATCH, /* permute tokens into expert order (the exchange is a COLLECTIVE) */
+  MODEL_OP_COMBINE,  /* un-permute and weighted sum */
   MODEL_OP_ADAM,
-  MODEL_OP_CAST,          /* dtype conversion, quantization, copies */
+  MODEL_OP_CAST, /* dtype conversion, quantization, copies */
   MODEL_OP_COLLECTIVE,
   MODEL_OP_SEND,
   MODEL_OP_RECV,
@@ -33,10 +33,10 @@ const char *model_op_kind_name (ModelOpKind kind);
 
 typedef enum {
   MODEL_PHASE_FORWARD,
-  MODEL_PHASE_RECOMPUTE,       /* forward again, at the start of backward */
+  MODEL_PHASE_RECOMPUTE, /* forward again, at the start of backward */
   MODEL_PHASE_BACKWARD_INPUT,
   MODEL_PHASE_BACKWARD_WEIGHT,
-  MODEL_PHASE_TAIL,            /* once per step */
+  MODEL_PHASE_TAIL, /* once per step */
   MODEL_PHASE_N_KINDS
 } ModelOpPhase;
 
@@ -64,24 +64,24 @@ const char *model_collective_name (ModelCollectiveKind kind); /* "all_reduce", �
 
 /* Shape of an ATTENTION op on one rank. */
 typedef struct {
-  guint32 batch;    /* sequences */
+  guint32 batch;           /* sequences */
   guint32 heads, kv_heads; /* local */
   guint32 dim_qk, dim_v;
-  guint64 seq_q;    /* local queries per sequence (seq / cp) */
-  guint64 seq_kv;   /* keys those queries see before the mask (full sequence) */
-  guint64 window;   /* 0: full */
+  guint64 seq_q;  /* local queries per sequence (seq / cp) */
+  guint64 seq_kv; /* keys those queries see before the mask (full sequence) */
+  guint64 window; /* 0: full */
   guint8 causal;
-  guint8 kernel;    /* ModelAttnKernel */
-  guint8 dropout;   /* a mask is made (unfused) */
+  guint8 kernel;  /* ModelAttnKernel */
+  guint8 dropout; /* a mask is made (unfused) */
 } ModelAttentionShape;
 
 enum {
-  MODEL_OP_REGATHER = 1 << 0,   /* backward gathers again what forward already gathered (Megatron
+  MODEL_OP_REGATHER = 1 << 0,    /* backward gathers again what forward already gathered (Megatron
                                    sequence parallel keeps the sharded input) */
-  MODEL_OP_ACCUMULATE = 1 << 1, /* GEMM adds into an fp32 buffer */
-  MODEL_OP_HEAD = 1 << 2,       /* GEMM of the output head: 16-bit whatever the layout's dtype */
-  MODEL_OP_GROUPED = 1 << 3,    /* batch = local experts, as one kernel or a loop (profile) */
-  MODEL_OP_ROUTER = 1 << 4,     /* fp32 router GEMM */
+  MODEL_OP_ACCUMULATE = 1 << 1,  /* GEMM adds into an fp32 buffer */
+  MODEL_OP_HEAD = 1 << 2,        /* GEMM of the output head: 16-bit whatever the layout's dtype */
+  MODEL_OP_GROUPED = 1 << 3,     /* batch = local experts, as one kernel or a loop (profile) */
+  MODEL_OP_ROUTER = 1 << 4,      /* fp32 router GEMM */
   MODEL_OP_UNQUANTIZED = 1 << 5, /* GEMM that stays in the storage dtype whatever the layout's */
 };
 
@@ -97,9 +97,9 @@ typedef struct {
   guint8 collective; /* ModelCollectiveKind, COLLECTIVE only */
   guint16 flags;
   guint8 n_in, n_out;
-  guint32 in[MODEL_OP_MAX_IN];   /* tensor ids */
+  guint32 in[MODEL_OP_MAX_IN]; /* tensor ids */
   guint32 out[MODEL_OP_MAX_OUT];
-  const char *name;  /* static: "linear_qkv", "self_attention.core", … */
+  const char *name; /* static: "linear_qkv", "self_attention.core", … */
   /* GEMM */
   guint64 m, n, k;
   guint32 batch;

@@ -16,11 +16,11 @@ typedef struct {
 } ModelOpRange;
 
 typedef struct {
-  guint32 stage;                 /* virtual stage */
+  guint32 stage; /* virtual stage */
   guint32 first_layer, n_layers;
   gboolean has_embedding, has_head;
-  ModelOpRange forward;          /* one micro-batch */
-  ModelOpRange backward;         /* recompute and both gradients, in unsplit order; a split
+  ModelOpRange forward;  /* one micro-batch */
+  ModelOpRange backward; /* recompute and both gradients, in unsplit order; a split
                                     schedule runs the phases BACKWARD_INPUT (with RECOMPUTE) and
                                     BACKWARD_WEIGHT of this range apart */
 } ModelChunk;
@@ -28,14 +28,14 @@ typedef struct {
 typedef struct {
   guint32 pp_rank;
   guint64 microbatches;
-  ModelOp *ops;         /* (owned) */
+  ModelOp *ops; /* (owned) */
   guint32 n_ops;
   ModelTensor *tensors; /* (owned) of one micro-batch; weights once */
   guint32 n_tensors;
-  ModelChunk *chunks;   /* (owned) vpp of them */
+  ModelChunk *chunks; /* (owned) vpp of them */
   guint32 n_chunks;
   ModelOpRange tail;
-  ModelSchedule *schedule;  /* (owned) */
+  ModelSchedule *schedule;                   /* (owned) */
   guint64 weight_count, expert_weight_count; /* of this rank */
 } ModelProgram;
 
@@ -48,7 +48,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (ModelProgram, model_program_free)
 
 /* FLOPs of the whole step on this rank: micro-batches × chunks + tail; recompute apart. */
 typedef struct {
-  double model_flop;     /* forward + backward */
+  double model_flop; /* forward + backward */
   double recompute_flop;
   double tail_flop;
 } ModelProgramFlop;

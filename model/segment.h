@@ -18,19 +18,19 @@ G_BEGIN_DECLS
 
 typedef struct {
   ModelPart part;
-  guint run;        /* of blocks */
-  ModelOp *ops;     /* (owned) execution order: forward, recompute, backward (input and weight
+  guint run;    /* of blocks */
+  ModelOp *ops; /* (owned) execution order: forward, recompute, backward (input and weight
                        gradients interleaved as an unsplit backward runs them) */
   guint n_ops;
-  guint n_forward;    /* ops [0, n_forward) */
-  guint n_recompute;  /* ops [n_forward, n_forward + n_recompute) */
+  guint n_forward;      /* ops [0, n_forward) */
+  guint n_recompute;    /* ops [n_forward, n_forward + n_recompute) */
   ModelTensor *tensors; /* (owned) */
   guint n_tensors;
-  guint32 input, output;           /* hidden states in and out; input NONE for the embedding's ids */
+  guint32 input, output; /* hidden states in and out; input NONE for the embedding's ids */
   guint32 output_grad, input_grad; /* their gradients */
-  guint32 rebuilt_output;          /* the output as recompute of the whole block makes it, or NONE */
-  guint64 weight_count;            /* parameters on this rank, routed experts apart */
-  guint64 expert_weight_count;     /* routed experts on this rank */
+  guint32 rebuilt_output;      /* the output as recompute of the whole block makes it, or NONE */
+  guint64 weight_count;        /* parameters on this rank, routed experts apart */
+  guint64 expert_weight_count; /* routed experts on this rank */
   guint64 replicated_weight_count; /* of weight_count: those every tp rank holds (norms, …) */
 } ModelSegment;
 
@@ -45,12 +45,12 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (ModelSegment, model_segment_free)
 
 /* Memory of one micro-batch, from the tensor table (model/liveness.c). */
 typedef struct {
-  guint64 input_bytes;      /* the segment's input, where it is kept */
-  guint64 kept_bytes;       /* all kept tensors except logits, input included */
+  guint64 input_bytes; /* the segment's input, where it is kept */
+  guint64 kept_bytes;  /* all kept tensors except logits, input included */
   guint64 logits_kept_bytes;
-  guint64 logits_peak_bytes;     /* logits and loss temporaries at their peak (kept included) */
-  guint64 forward_work_bytes;    /* most bytes alive at once in forward that are not kept */
-  guint64 backward_work_bytes;   /* the same in recompute + backward: rebuilt tensors, gradients */
+  guint64 logits_peak_bytes;   /* logits and loss temporaries at their peak (kept included) */
+  guint64 forward_work_bytes;  /* most bytes alive at once in forward that are not kept */
+  guint64 backward_work_bytes; /* the same in recompute + backward: rebuilt tensors, gradients */
 } ModelSegmentMemory;
 void model_segment_memory (const ModelSegment *segment, ModelSegmentMemory *out);
 G_END_DECLS
