@@ -2,7 +2,7 @@
 #include "costmodel/evaluate-private.h"
 #include "costmodel/oomrisk.h"
 
-/* More distinct virtual stages than this are timed again where they are met. */
+/* Pipelines of more distinct stages or ranks than this get a weaker bound. */
 #define MAX_CONTENTS 32
 #define MAX_RUNS     32
 
@@ -17,39 +17,32 @@ typedef struct {
   const CostPlacement *placement;
   guint64 microbatches;
   CostMessages messages;
-  CostStageTime times[MAX_CONTENTS];
+  CostStageTime contents[MAX_CONTENTS];
+  CostStageTime classes[MAX_RUNS]; /* all chunks of a rank; as many as there are runs at most */
   /* over the ranks */
   double work_sum_s, busiest_s; /* of one micro-batch */
   double tail_s;
   guint64 peak_bytes, need_bytes;
 } Bound;
 
-static void
-content_time (const Bound *bound, guint16 index, CostStageTime *out)
+static gboolean
+is_small (const CostStageMap *stages)
 {
-  if (index < MAX_CONTENTS)
-    *out = bound->times[index];
-  else
-    cost_stage_time (out, bound->tmpl, bound->placement, bound->layout,
-                     &bound->stages->contents[index]);
+  return stages->n_runs <= MAX_RUNS && stages->n_contents <= MAX_CONTENTS;
 }
 
-/* Memory and tail of a class; returns the work of one micro-batch on its ranks. */
+/* Memory, tail and work of a class; @time: (out) of one micro-batch on its ranks. */
 static void
-visit_class (Bound *bound, const CostStageClass *class)
+visit_class (Bound *bound, const CostStageClass *class, CostStageTime *time)
 {
   CostWeights weights;
   CostStageMemory memory;
-  CostStageTime time;
   CostTail tail;
   cost_weights_count (&weights, bound->tmpl, &class->content, bound->layout->pp > 1);
   cost_stage_memory (&memory, bound->tmpl, bound->layout, bound->microbatches,
                      &bound->placement->shards, bound->stages, class, &weights);
-  if (bound->stages->vpp == 1)
-    content_time (bound, bound->stages->content_of_stage[class->first_rank], &time);
-  else
-    cost_stage_time (&time, bound->tmpl, bound->placement, bound->layout, &class->content);
-  double work_s = time.forward_s + time.backward_s;
+  cost_stage_time (time, bound->tmpl, bound->placement, bound->layout, &class->content);
+  double work_s = time->forward_s + time->backward_s;
   cost_tail (&tail, bound->problem, bound->layout, bound->tmpl, bound->placement, &class->content,
              &weights, bound->microbatches, work_s);
   bound->work_sum_s += class->n_ranks * work_s;
@@ -59,44 +52,53 @@ visit_class (Bound *bound, const CostStageClass *class)
   bound->need_bytes = MAX (bound->need_bytes, memory.need_bytes);
 }
 
+static void
+visit_classes (Bound *bound)
+{
+  CostStageTime rest;
+  for (guint32 i = 0; i < bound->stages->n_classes; i++)
+    visit_class (bound, &bound->stages->classes[i], i < MAX_RUNS ? &bound->classes[i] : &rest);
+}
+
 /* A run's times with what messages add to its passes: the very first stage receives no
  * activations, the very last no gradients. */
 static void
 run_times (const Bound *bound, const CostStageRun *run, CostPipelineRun *out)
 {
   const CostStageMap *stages = bound->stages;
-  const CostStageContent *first = &stages->contents[run->first_content];
-  const CostStageContent *last = &stages->contents[run->last_content];
-  double host_s = bound->messages.host_s, receive_s = bound->messages.receive_s;
-  CostStageTime time;
-  content_time (bound, run->first_content, &time);
-  out->n_ranks = run->n_ranks;
-  out->first_forward_s = time.forward_s + host_s + (first->has_embedding ? 0 : receive_s);
-  out->first_backward_s = time.backward_s + host_s + (first->has_head ? 0 : receive_s);
-  out->forward_s = out->last_forward_s = out->first_forward_s;
-  out->backward_s = out->last_backward_s = out->first_backward_s;
-  if (stages->vpp == 1)
-    return;
-  content_time (bound, run->last_content, &time);
-  out->last_forward_s = time.forward_s + host_s + (last->has_embedding ? 0 : receive_s);
-  out->last_backward_s = time.backward_s + host_s + (last->has_head ? 0 : receive_s);
   const CostStageContent *all = &stages->classes[run->class_index].content;
-  cost_stage_time (&time, bound->tmpl, bound->placement, bound->layout, all);
-  double chunks = stages->vpp;
-  out->forward_s = time.forward_s + chunks * host_s + (chunks - all->has_embedding) * receive_s;
-  out->backward_s = time.backward_s + chunks * host_s + (chunks - all->has_head) * receive_s;
+  const CostStageTime *time = &bound->classes[run->class_index];
+  double host_s = bound->messages.host_s, receive_s = bound->messages.receive_s;
+  double chunks = stages->vpp, pass_s = host_s + receive_s;
+  out->n_ranks = run->n_ranks;
+  out->forward_s = time->forward_s + chunks * pass_s - all->has_embedding * receive_s;
+  out->backward_s = time->backward_s + chunks * pass_s - all->has_head * receive_s;
+  if (stages->vpp == 1) {
+    out->first_forward_s = out->last_forward_s = out->forward_s;
+    out->first_backward_s = out->last_backward_s = out->backward_s;
+    return;
+  }
+  const CostStageTime *first = &bound->contents[run->first_content];
+  const CostStageTime *last = &bound->contents[run->last_content];
+  out->first_forward_s = first->forward_s + pass_s - all->has_embedding * receive_s;
+  out->first_backward_s = first->backward_s + pass_s;
+  out->last_forward_s = last->forward_s + pass_s;
+  out->last_backward_s = last->backward_s + pass_s - all->has_head * receive_s;
 }
 
 /* Makespan with messages, from below. Pipelines of very many different ranks get the work of the
  * busiest one, which is a bound as well. */
 static double
-makespan_bound_s (const Bound *bound)
+makespan_bound_s (Bound *bound)
 {
   const CostStageMap *stages = bound->stages;
   CostPipelineRun runs[MAX_RUNS];
   double busiest_s = (double)bound->microbatches * bound->busiest_s;
-  if (stages->n_runs > MAX_RUNS)
+  if (!is_small (stages))
     return busiest_s;
+  for (guint32 i = 0; i < stages->n_contents && stages->vpp > 1; i++)
+    cost_stage_time (&bound->contents[i], bound->tmpl, bound->placement, bound->layout,
+                     &stages->contents[i]);
   for (guint32 i = 0; i < stages->n_runs; i++)
     run_times (bound, &stages->runs[i], &runs[i]);
   double makespan_s = cost_pipeline_lower_bound_runs (stages->schedule, stages->pp, stages->vpp,
@@ -110,7 +112,7 @@ makespan_bound_s (const Bound *bound)
  * ratio <= 1 that is at least work + ratio·(T − busiest); beyond, T0 >= busiest.
  */
 static double
-pipe_bound_s (const Bound *bound)
+pipe_bound_s (Bound *bound)
 {
   const CostStepNumbers *step = &bound->problem->numbers->step;
   double m = (double)bound->microbatches, busiest_s = m * bound->busiest_s;
@@ -136,10 +138,7 @@ cost_evaluate_bound (const CostProblem *problem, const ModelLayout *layout,
   bound.work_sum_s = bound.busiest_s = bound.tail_s = 0;
   bound.peak_bytes = bound.need_bytes = 0;
   cost_messages_init (&bound.messages, problem, layout, placement);
-  for (guint32 i = 0; i < MIN (stages->n_contents, MAX_CONTENTS); i++)
-    cost_stage_time (&bound.times[i], tmpl, placement, layout, &stages->contents[i]);
-  for (guint32 i = 0; i < stages->n_classes; i++)
-    visit_class (&bound, &stages->classes[i]);
+  visit_classes (&bound);
   out->step_s = (pipe_bound_s (&bound) + bound.tail_s + problem->numbers->step.fixed_s)
                 * (1 + placement->straggler_ratio);
   out->lower_bound_s = out->step_s * (1 - ROUNDING);

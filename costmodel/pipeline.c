@@ -90,22 +90,14 @@ walk_pass (Walk *walk, const CostPipelineRun *run)
  * over (@rest micro-batches) turns round @rest − 1 ranks below the top.
  */
 static double
-round_trips_s (const Walk *walk, double top_s)
+round_trips_s (const Walk *walk, double above_s)
 {
   guint64 trips = (walk->microbatches - 1) / walk->pp;
   guint64 rest = (walk->microbatches - 1) % walk->pp;
   double hops = 2.0 * (walk->pp - 1) * walk->p2p_s;
   double trip_s = walk->first_forward_s + walk->first_backward_s + hops;
-  double rest_s = rest > 0 ? top_s + 2.0 * (double)(rest - 1) * walk->p2p_s : 0;
+  double rest_s = rest > 0 ? above_s + 2.0 * (double)(rest - 1) * walk->p2p_s : 0;
   return (double)(trips + 1) * trip_s + rest_s;
-}
-
-static double
-gpipe_s (guint64 microbatches, double p2p_s, double forward_s, double backward_s,
-         double max_forward_s, double max_backward_s, guint32 pp)
-{
-  return forward_s + backward_s + (double)(microbatches - 1) * (max_forward_s + max_backward_s)
-         + 2.0 * (pp - 1.0) * p2p_s;
 }
 
 static CostPipelineRun
@@ -126,47 +118,81 @@ run_of_rank (const CostPipeline *pipeline, guint32 rank)
   return run;
 }
 
-/* Either source of runs: an array, or one rank after the other. */
-static CostPipelineRun
-run_at (const CostPipeline *pipeline, const CostPipelineRun *runs, guint index)
+/* Either source of runs: an array, or one rank after the other in @own. */
+static const CostPipelineRun *
+run_at (const CostPipeline *pipeline, const CostPipelineRun *runs, guint index,
+        CostPipelineRun *own)
 {
-  return runs != NULL ? runs[index] : run_of_rank (pipeline, index);
+  if (runs != NULL)
+    return &runs[index];
+  *own = run_of_rank (pipeline, index);
+  return own;
+}
+
+static double
+gpipe_bound_s (const CostPipeline *pipeline, const CostPipelineRun *runs, guint n_runs)
+{
+  double forward_s = 0, backward_s = 0, max_forward_s = 0, max_backward_s = 0;
+  CostPipelineRun own;
+  for (guint i = 0; i < n_runs; i++) {
+    const CostPipelineRun *run = run_at (pipeline, runs, i, &own);
+    forward_s += run->n_ranks * run->forward_s;
+    backward_s += run->n_ranks * run->backward_s;
+    max_forward_s = MAX (max_forward_s, run->forward_s);
+    max_backward_s = MAX (max_backward_s, run->backward_s);
+  }
+  return forward_s + backward_s
+         + (double)(pipeline->microbatches - 1) * (max_forward_s + max_backward_s)
+         + 2.0 * (pipeline->pp - 1.0) * pipeline->p2p_s;
+}
+
+static double
+busiest_s (const CostPipeline *pipeline, const CostPipelineRun *runs, guint n_runs)
+{
+  double most_s = 0;
+  CostPipelineRun own;
+  for (guint i = 0; i < n_runs; i++) {
+    const CostPipelineRun *run = run_at (pipeline, runs, i, &own);
+    most_s = MAX (most_s, run->forward_s + run->backward_s);
+  }
+  return (double)pipeline->microbatches * most_s;
+}
+
+/* F + B of the topmost ranks that the last, shorter round trip passes. */
+static double
+top_s (const CostPipeline *pipeline, const CostPipelineRun *runs, guint n_runs)
+{
+  gint64 from = (gint64)pipeline->pp - (gint64)((pipeline->microbatches - 1) % pipeline->pp);
+  gint64 rank = 0;
+  double sum_s = 0;
+  CostPipelineRun own;
+  for (guint i = 0; i < n_runs; i++) {
+    const CostPipelineRun *run = run_at (pipeline, runs, i, &own);
+    rank += run->n_ranks;
+    sum_s += (double)CLAMP (rank - from, 0, (gint64)run->n_ranks)
+             * (run->forward_s + run->backward_s);
+  }
+  return sum_s;
 }
 
 static double
 bound_from (const CostPipeline *pipeline, const CostPipelineRun *runs, guint n_runs)
 {
+  if (pipeline->schedule == MODEL_SCHEDULE_GPIPE)
+    return gpipe_bound_s (pipeline, runs, n_runs);
+  if (pipeline->schedule != MODEL_SCHEDULE_1F1B && pipeline->schedule != MODEL_SCHEDULE_INTERLEAVED)
+    return busiest_s (pipeline, runs, n_runs);
   Walk walk = { .microbatches = pipeline->microbatches,
                 .pp = pipeline->pp,
                 .vpp = pipeline->vpp,
                 .p2p_s = pipeline->p2p_s };
-  double busiest_s = 0, forward_s = 0, backward_s = 0, max_forward_s = 0, max_backward_s = 0;
-  double top_s = 0; /* F + B of the ranks above pp − rest, for the round trips */
-  gint64 top_from = (gint64)pipeline->pp - (gint64)((pipeline->microbatches - 1) % pipeline->pp);
-  gint64 rank = 0;
-  for (guint i = 0; i < n_runs; i++) {
-    CostPipelineRun run = run_at (pipeline, runs, i);
-    double both_s = run.forward_s + run.backward_s;
-    walk_count (&walk, &run);
-    rank += run.n_ranks;
-    top_s += (double)CLAMP (rank - top_from, 0, (gint64)run.n_ranks) * both_s;
-    busiest_s = MAX (busiest_s, both_s);
-    forward_s += run.n_ranks * run.forward_s;
-    backward_s += run.n_ranks * run.backward_s;
-    max_forward_s = MAX (max_forward_s, run.forward_s);
-    max_backward_s = MAX (max_backward_s, run.backward_s);
-  }
-  if (pipeline->schedule == MODEL_SCHEDULE_GPIPE)
-    return gpipe_s (pipeline->microbatches, pipeline->p2p_s, forward_s, backward_s, max_forward_s,
-                    max_backward_s, pipeline->pp);
-  if (pipeline->schedule != MODEL_SCHEDULE_1F1B && pipeline->schedule != MODEL_SCHEDULE_INTERLEAVED)
-    return (double)pipeline->microbatches * busiest_s;
-  for (guint i = 0; i < n_runs; i++) {
-    CostPipelineRun run = run_at (pipeline, runs, i);
-    walk_pass (&walk, &run);
-  }
+  CostPipelineRun own;
+  for (guint i = 0; i < n_runs; i++)
+    walk_count (&walk, run_at (pipeline, runs, i, &own));
+  for (guint i = 0; i < n_runs; i++)
+    walk_pass (&walk, run_at (pipeline, runs, i, &own));
   if (pipeline->p2p_s > 0 && pipeline->vpp == 1)
-    walk.best_s = MAX (walk.best_s, round_trips_s (&walk, top_s));
+    walk.best_s = MAX (walk.best_s, round_trips_s (&walk, top_s (pipeline, runs, n_runs)));
   return walk.best_s;
 }
 

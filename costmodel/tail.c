@@ -7,6 +7,13 @@
  */
 #include "costmodel/evaluate-private.h"
 
+/* Counts are far below 2⁶³: a signed conversion is one instruction. */
+static double
+real (guint64 count)
+{
+  return (double)(gint64)count;
+}
+
 typedef struct {
   double reduce_s, gather_s;
 } Traffic;
@@ -47,7 +54,7 @@ dp_s (const CostProblem *problem, const ModelLayout *layout, const CostTemplate 
   double hidden_s = layout->overlap_dp ? problem->numbers->profile.overlap_dp_ratio * stage_s : 0;
   if (cost_is_fsdp (layout)) {
     /* Only the copies' all-reduce is left for the end of the step. */
-    double shard_bytes = (double)(weights->dense + weights->expert) / placement->shards.shard_ranks
+    double shard_bytes = real (weights->dense + weights->expert) / placement->shards.shard_ranks
                          * profile->reduce_bytes;
     return placement->replicate.ranks > 1
                ? exposed_s (cost_collective_s (&placement->replicate, MODEL_COLLECTIVE_ALL_REDUCE,
@@ -56,14 +63,14 @@ dp_s (const CostProblem *problem, const ModelLayout *layout, const CostTemplate 
                : 0;
   }
   Traffic dense = traffic_of (&placement->dp, &placement->shard, &placement->replicate,
-                              placement->shards.shard_ranks, layout->zero, (double)weights->dense,
+                              placement->shards.shard_ranks, layout->zero, real (weights->dense),
                               profile->reduce_bytes, tmpl->element_bytes);
   Traffic expert = traffic_of (&placement->edp, &placement->edp, NULL, 1, layout->zero,
-                               (double)weights->expert, profile->reduce_bytes, tmpl->element_bytes);
+                               real (weights->expert), profile->reduce_bytes, tmpl->element_bytes);
   double reduce_s = dense.reduce_s + expert.reduce_s;
   double all_s = exposed_s (reduce_s + dense.gather_s + expert.gather_s, hidden_s);
   if (layout->zero == 2)
-    all_s += (double)(microbatches - 1) * exposed_s (reduce_s, hidden_s);
+    all_s += real (microbatches - 1) * exposed_s (reduce_s, hidden_s);
   return all_s;
 }
 
@@ -76,7 +83,7 @@ embedding_s (const CostProblem *problem, const ModelLayout *layout, const CostTe
       || !(content->has_embedding || content->has_head))
     return 0;
   return cost_collective_s (&placement->embedding, MODEL_COLLECTIVE_ALL_REDUCE,
-                            (double)tmpl->tied_weight_count * problem->profile->reduce_bytes);
+                            real (tmpl->tied_weight_count) * problem->profile->reduce_bytes);
 }
 
 /*
@@ -92,10 +99,10 @@ optimizer_s (const CostProblem *problem, const ModelLayout *layout, const CostPl
   double gradient = profile->main_grad_bytes > 0 ? profile->main_grad_bytes : profile->grad_bytes;
   double bytes
       = 2 * gradient + 2 * (profile->master_bytes + profile->moment_bytes) + profile->param_bytes;
-  double count = (double)weights->dense + (double)weights->expert;
+  double count = real (weights->dense) + real (weights->expert);
   if (layout->zero > 0)
-    count = (double)weights->dense / placement->shards.shard_ranks
-            + (double)weights->expert / placement->shards.expert_shard_ranks;
+    count = real (weights->dense) / placement->shards.shard_ranks
+            + real (weights->expert) / placement->shards.expert_shard_ranks;
   return count * bytes / (problem->machine->gpu->hbm_bytes_per_s * problem->numbers->gpu.hbm_ratio);
 }
 
@@ -110,7 +117,7 @@ cost_tail (CostTail *out, const CostProblem *problem, const ModelLayout *layout,
   /* With sequence parallelism each tp rank saw its own tokens only. */
   out->tp_s = layout->sp && layout->tp > 1 && weights->replicated > 0
                   ? cost_collective_s (&placement->tp, MODEL_COLLECTIVE_ALL_REDUCE,
-                                       (double)weights->replicated * problem->profile->reduce_bytes)
+                                       real (weights->replicated) * problem->profile->reduce_bytes)
                   : 0;
   out->optimizer_s = optimizer_s (problem, layout, placement, weights);
   out->sum_s = out->dp_s + out->tp_s + out->optimizer_s;

@@ -3,6 +3,25 @@
 #include "costmodel/error.h"
 #include <string.h>
 
+/* 2⁴⁸ bytes (256 TiB) for one layer: far above any GPU, and low enough that thousands of layers
+ * do not overflow 64 bits. */
+#define LAYER_BYTES_MAX (G_GUINT64_CONSTANT (1) << 48)
+
+static gboolean
+check_size (const ModelSegmentMemory *memory, const ModelJob *job, const ModelLayout *layout,
+            GError **error)
+{
+  guint64 most = MAX (memory->kept_bytes, memory->logits_peak_bytes);
+  most = MAX (most, MAX (memory->forward_work_bytes, memory->backward_work_bytes));
+  if (most <= LAYER_BYTES_MAX)
+    return TRUE;
+  g_set_error (error, COST_ERROR, COST_ERROR_BAD_VALUE,
+               "one layer needs more than 256 TiB of activations: seq=%" G_GUINT64_FORMAT
+               " with mbs=%u is too much",
+               job->seq, layout->mbs);
+  return FALSE;
+}
+
 static gboolean
 price_part (CostBlock *block, const CostTemplate *tmpl, const ModelArch *arch, const ModelJob *job,
             const ModelLayout *layout, ModelPart part, guint run, ModelRecomputeKind recompute,
@@ -13,7 +32,7 @@ price_part (CostBlock *block, const CostTemplate *tmpl, const ModelArch *arch, c
   if (segment == NULL)
     return FALSE;
   cost_block_init (block, &tmpl->context, layout, segment);
-  return TRUE;
+  return check_size (&block->memory, job, layout, error);
 }
 
 static gboolean
