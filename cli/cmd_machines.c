@@ -129,7 +129,6 @@ print_machines (const GPtrArray *machines, gboolean csv)
 /* ---- both ---- */
 
 typedef struct {
-  const char *member; /* of the JSON list */
   const char *option;
   GPtrArray *(*load) (const char *catalog_dir, const char *name, GError **error);
   void (*add) (JsonBuilder *builder, gconstpointer entry);
@@ -153,17 +152,12 @@ print_json (const GPtrArray *entries, const Kind *kind, gboolean one)
 {
   g_autoptr (JsonBuilder) builder = json_builder_new ();
 
-  if (!one) {
-    json_builder_begin_object (builder);
-    json_builder_set_member_name (builder, kind->member);
+  if (!one)
     json_builder_begin_array (builder);
-  }
   for (guint i = 0; i < entries->len; i++)
     kind->add (builder, g_ptr_array_index (entries, i));
-  if (!one) {
+  if (!one)
     json_builder_end_array (builder);
-    json_builder_end_object (builder);
-  }
   cli_json_print (builder);
 }
 
@@ -194,8 +188,7 @@ run_kind (const CliVerb *verb, int argc, char **argv, const Kind *kind)
 static CliExit
 run_machines (const CliVerb *verb, int argc, char **argv)
 {
-  static const Kind kind
-      = { "machines", "machine", app_catalog_machines, add_machine_entry, print_machines };
+  static const Kind kind = { "machine", app_catalog_machines, add_machine_entry, print_machines };
 
   return run_kind (verb, argc, argv, &kind);
 }
@@ -203,7 +196,7 @@ run_machines (const CliVerb *verb, int argc, char **argv)
 static CliExit
 run_gpus (const CliVerb *verb, int argc, char **argv)
 {
-  static const Kind kind = { "gpus", "gpu", app_catalog_gpus, add_gpu_entry, print_gpus };
+  static const Kind kind = { "gpu", app_catalog_gpus, add_gpu_entry, print_gpus };
 
   return run_kind (verb, argc, argv, &kind);
 }

@@ -143,17 +143,12 @@ print_json (const GPtrArray *models, gboolean one)
 {
   g_autoptr (JsonBuilder) builder = json_builder_new ();
 
-  if (!one) {
-    json_builder_begin_object (builder);
-    json_builder_set_member_name (builder, "models");
+  if (!one)
     json_builder_begin_array (builder);
-  }
   for (guint i = 0; i < models->len; i++)
     add_model (builder, g_ptr_array_index (models, i));
-  if (!one) {
+  if (!one)
     json_builder_end_array (builder);
-    json_builder_end_object (builder);
-  }
   cli_json_print (builder);
 }
 

@@ -263,7 +263,7 @@ print_misses (const AppPlanPoint *point)
     cli_table_cell (table, "%s", miss->layout_text);
     cli_table_cell (table, "%.1f GiB", (double)miss->need_bytes / gib);
     cli_table_cell (table, "%.1f GiB", (double)miss->usable_bytes / gib);
-    cli_table_cell (table, "%.3g %%", 100 * miss->oom_risk);
+    cli_table_cell_owned (table, cli_format_risk (miss->oom_risk));
     cli_table_cell_owned (table, base_units_format_seconds (miss->step_s));
   }
   if (cli_table_n_rows (table) > 0)

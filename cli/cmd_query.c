@@ -6,7 +6,9 @@
 #include <json-glib/json-glib.h>
 #include <math.h>
 
-/* Rows stream in CSV and JSON; aligned text needs all of them to know the widths. */
+/* Rows stream in CSV and JSON; aligned text is printed a chunk at a time, each with its widths. */
+#define CHUNK_ROWS 1000
+
 typedef struct {
   const CliCommon *common;
   CliTable *table;
@@ -56,6 +58,15 @@ cell_node (const DbCell *cell)
   return json_node_init_null (node);
 }
 
+static void
+start_table (Output *out)
+{
+  g_clear_pointer (&out->table, cli_table_free);
+  out->table = cli_table_new ();
+  for (char **name = out->names; *name != NULL; name++)
+    cli_table_column (out->table, *name, CLI_LEFT);
+}
+
 static gboolean
 take_columns (const char *const *names, guint n, gpointer data, GError **error)
 {
@@ -74,10 +85,8 @@ take_columns (const char *const *names, guint n, gpointer data, GError **error)
       base_csv_write_field (stdout, names[i]);
     }
     fputs ("\r\n", stdout);
-  } else {
-    for (guint i = 0; i < n; i++)
-      cli_table_column (out->table, names[i], CLI_LEFT);
-  }
+  } else
+    start_table (out);
   return TRUE;
 }
 
@@ -103,8 +112,13 @@ take_row (const DbCell *cells, guint n, gpointer data, GError **error)
   (void)error;
   if (out->common->json)
     print_json_row (out, cells, n);
-  else if (!out->common->csv)
+  else if (!out->common->csv) {
+    if (cli_table_n_rows (out->table) == CHUNK_ROWS) {
+      cli_table_print (out->table, stdout, FALSE);
+      start_table (out);
+    }
     cli_table_row (out->table);
+  }
   for (guint i = 0; i < n && !out->common->json; i++) {
     g_autofree char *text = cell_text (&cells[i]);
 
@@ -124,16 +138,16 @@ take_row (const DbCell *cells, guint n, gpointer data, GError **error)
 static CliExit
 query (const char *sql, const CliCommon *common)
 {
-  g_autoptr (CliTable) table = cli_table_new ();
   g_autoptr (GError) error = NULL;
-  Output out = { .common = common, .table = table };
+  Output out = { .common = common };
   const DbQueryHandler handler = { take_columns, take_row, cli_interrupted, &out };
   gboolean done = app_stored_query (cli_db_path (common), sql, &handler, &error);
 
   if (common->json && out.names != NULL)
     fputs (out.rows > 0 ? "\n]\n" : "]\n", stdout);
   if (!common->json && !common->csv && out.names != NULL)
-    cli_table_print (table, stdout, FALSE);
+    cli_table_print (out.table, stdout, FALSE);
+  cli_table_free (out.table);
   g_strfreev (out.names);
   if (done)
     return CLI_DONE;

@@ -93,7 +93,13 @@ TEXT_CELL (cell_batch, "%" G_GINT64_FORMAT " × %" G_GINT64_FORMAT, plan->plan.g
 TEXT_CELL (cell_layout, "%s", plan->plan.layout_text)
 TEXT_CELL (cell_tokens, "%.1f", plan->plan.prediction.tokens_per_s_per_gpu)
 TEXT_CELL (cell_mfu, "%.1f %%", 100 * plan->plan.prediction.mfu)
-TEXT_CELL (cell_risk, "%.2g %%", 100 * plan->plan.prediction.oom_risk)
+static char *
+cell_risk (const DbPlan *plan, gboolean csv)
+{
+  double risk = plan->plan.prediction.oom_risk;
+
+  return csv ? g_strdup_printf ("%.17g", risk) : cli_format_risk (risk);
+}
 SECONDS_CELL (cell_step, plan->plan.prediction.step_s)
 SECONDS_CELL (cell_p10, plan->plan.prediction.step_s_p10)
 SECONDS_CELL (cell_p90, plan->plan.prediction.step_s_p90)

@@ -7,6 +7,16 @@
 
 static const double GIB = 1073741824.0;
 
+char *
+cli_format_risk (double risk)
+{
+  if (risk < 0.0005)
+    return g_strdup ("<0.1 %");
+  if (risk > 0.9995)
+    return g_strdup (">99.9 %");
+  return g_strdup_printf ("%.1f %%", 100 * risk);
+}
+
 /* ---- one plan in full ---- */
 
 static void
@@ -17,6 +27,7 @@ print_headline (const DbPlan *plan, const CliCommon *common)
   g_autofree char *step = base_units_format_seconds (p->step_s);
   g_autofree char *low = base_units_format_seconds (p->step_s_p10);
   g_autofree char *high = base_units_format_seconds (p->step_s_p90);
+  g_autofree char *risk = cli_format_risk (p->oom_risk);
   const char *on = common->colored ? (p->fits ? "\033[32m" : "\033[31m") : "";
   const char *off = common->colored ? "\033[0m" : "";
 
@@ -30,10 +41,9 @@ print_headline (const DbPlan *plan, const CliCommon *common)
           p->tflops_per_gpu, 100 * p->mfu);
   printf (
       "memory  peak %.1f of %.1f GiB usable (allocated %.1f, reserved %.1f); risk of running out "
-      "%.2g %%: %s%s%s\n",
+      "%s: %s%s%s\n",
       (double)p->peak_bytes / GIB, (double)p->usable_bytes / GIB, (double)p->allocated_bytes / GIB,
-      (double)p->reserved_bytes / GIB, 100 * p->oom_risk, on, p->fits ? "fits" : "does not fit",
-      off);
+      (double)p->reserved_bytes / GIB, risk, on, p->fits ? "fits" : "does not fit", off);
   if (isfinite (p->cost_usd_per_1e12_tokens))
     printf ("price   %.0f USD per 10^12 tokens at %.2f USD per GPU-hour (as of %s)\n",
             p->cost_usd_per_1e12_tokens, record->usd_per_gpu_h,
@@ -84,7 +94,7 @@ print_stages (const DbPlanRecord *plan)
     cli_table_cell (table, "%" G_GINT64_FORMAT, row->in_flight_count);
     for (gsize c = 0; c < G_N_ELEMENTS (parts); c++)
       cli_table_cell (table, "%.2f", (double)parts[c] / GIB);
-    cli_table_cell (table, "%.2g %%", 100 * row->oom_risk);
+    cli_table_cell_owned (table, cli_format_risk (row->oom_risk));
   }
   cli_table_print (table, stdout, FALSE);
 }
@@ -242,7 +252,7 @@ cli_plan_table_add (CliTable *table, const DbPlan *plan, gboolean csv, gboolean 
   cli_table_cell (table, "%.1f %%", 100 * p->mfu);
   cli_table_cell (table, "%.1f of %.1f", (double)p->peak_bytes / GIB,
                   (double)p->usable_bytes / GIB);
-  cli_table_cell (table, "%.2g %%", 100 * p->oom_risk);
+  cli_table_cell_owned (table, cli_format_risk (p->oom_risk));
   add_shares (table, record);
   if (!with_price)
     return;

@@ -8,4 +8,6 @@ void cli_print_plan (const DbPlan *plan, const CliCommon *common);
 /* A table of plans; add rows with cli_plan_table_add. */
 CliTable *cli_plan_table_new (gboolean csv, gboolean with_price);
 void cli_plan_table_add (CliTable *table, const DbPlan *plan, gboolean csv, gboolean with_price);
+/* "<0.1 %", "4.9 %", ">99.9 %". Returns: (owned) */
+char *cli_format_risk (double risk);
 G_END_DECLS
