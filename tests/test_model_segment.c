@@ -279,6 +279,28 @@ test_moe_kept (void **state)
   assert_int_equal (memory.kept_bytes, s * attention);
 }
 
+/* Expert tensor parallelism over 2 ranks: twice the rows on half of the expert's columns, so fc1
+ * input 4h instead of 2h per choice and 6f as before. Recompute of the shared experts keeps their
+ * input only, which is the router's as well: 6·f_shared less. */
+static void
+test_moe_kept_split_experts (void **state)
+{
+  const guint64 h = 4096, s = 4096, topk = 2, ffn = 1408, shared = 2816, tp = 2;
+  Fixture f;
+  fixture_llama (&f, h, 32, 8, 0, 32, s);
+  add_moe (&f, 8, (guint32)topk, (guint32)ffn, (guint32)shared);
+  f.layout.tp = (guint32)tp;
+  f.layout.sp = TRUE;
+  f.layout.etp = 2;
+  guint64 attention = 12 * h + h + 4 * 32;
+  guint64 moe = topk * (2 * 2 * h + 6 * ffn + 2 * h) + 4 * 8 + topk * 12 + 6 * shared;
+  ModelSegmentMemory memory = fixture_memory (&f, MODEL_PART_BLOCK, 0, MODEL_RECOMPUTE_NONE);
+  assert_int_equal (memory.kept_bytes, s / tp * (attention + moe));
+  f.layout.recompute.modules = MODEL_RECOMPUTE_SHARED_EXPERTS;
+  memory = fixture_memory (&f, MODEL_PART_BLOCK, 0, MODEL_RECOMPUTE_SELECTIVE);
+  assert_int_equal (memory.kept_bytes, s / tp * (attention + moe - 6 * shared));
+}
+
 /* Two all-to-alls of topk·T·h·2 B forward, two backward; experts' GEMMs see balanced tokens. */
 static void
 test_moe_exchange (void **state)
@@ -422,6 +444,7 @@ main (void)
     cmocka_unit_test (test_memory_bound_bytes),
     cmocka_unit_test (test_embedding_and_head),
     cmocka_unit_test (test_moe_kept),
+    cmocka_unit_test (test_moe_kept_split_experts),
     cmocka_unit_test (test_moe_exchange),
     cmocka_unit_test (test_mla_kept),
     cmocka_unit_test (test_context_exchange),
