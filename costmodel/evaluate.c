@@ -183,7 +183,7 @@ fill_rates (const Evaluation *e, CostPrediction *out)
 }
 
 static void
-fill_stage (const Evaluation *e, guint32 rank, CostStagePrediction *out)
+fill_stage (const Evaluation *e, const CostMemoryPlan *plan, guint32 rank, CostStagePrediction *out)
 {
   const CostStageClass *class = &e->stages->classes[e->stages->class_of_rank[rank]];
   CostStageClass own = *class; /* this rank has fewer in flight than the first of its class */
@@ -191,8 +191,7 @@ fill_stage (const Evaluation *e, guint32 rank, CostStagePrediction *out)
   double parts[COST_PART_N_KINDS];
   own.first_rank = rank;
   cost_weights_count (&weights, e->tmpl, &class->content, e->layout->pp > 1);
-  cost_stage_memory (&out->memory, e->tmpl, e->layout, e->microbatches, &e->placement->shards,
-                     e->stages, &own, &weights);
+  cost_stage_memory (&out->memory, plan, &own, &weights);
   content_parts (e, &class->content, parts);
   out->stage = rank;
   out->layers = class->content.layers;
@@ -205,13 +204,16 @@ fill_stage (const Evaluation *e, guint32 rank, CostStagePrediction *out)
 static void
 fill_stages (const Evaluation *e, CostPrediction *out)
 {
+  CostMemoryPlan plan;
+  cost_memory_plan_init (&plan, e->tmpl, e->layout, e->microbatches, &e->placement->shards,
+                         e->stages);
   out->usable_bytes = e->problem->machine->gpu->usable_bytes;
   out->n_stages = e->stages->pp;
   out->stages = g_new0 (CostStagePrediction, out->n_stages);
   out->fits = TRUE;
   for (guint32 rank = 0; rank < out->n_stages; rank++) {
     CostStagePrediction *stage = &out->stages[rank];
-    fill_stage (e, rank, stage);
+    fill_stage (e, &plan, rank, stage);
     out->fits = out->fits && stage->memory.need_bytes <= out->usable_bytes;
     out->oom_risk = MAX (out->oom_risk, stage->oom_risk);
     if (stage->memory.peak_bytes > out->stages[out->fullest_stage].memory.peak_bytes)

@@ -17,6 +17,7 @@ typedef struct {
   const CostPlacement *placement;
   guint64 microbatches;
   CostMessages messages;
+  CostMemoryPlan memory;
   CostStageTime contents[MAX_CONTENTS];
   CostStageTime classes[MAX_RUNS]; /* all chunks of a rank; as many as there are runs at most */
   /* over the ranks */
@@ -31,33 +32,47 @@ is_small (const CostStageMap *stages)
   return stages->n_runs <= MAX_RUNS && stages->n_contents <= MAX_CONTENTS;
 }
 
-/* Memory, tail and work of a class; @time: (out) of one micro-batch on its ranks. */
+/* Memory and work of a class; @time: (out) of one micro-batch on its ranks. */
 static void
-visit_class (Bound *bound, const CostStageClass *class, CostStageTime *time)
+visit_class (Bound *bound, const CostStageClass *class, const CostWeights *weights,
+             CostStageTime *time)
 {
-  CostWeights weights;
   CostStageMemory memory;
-  CostTail tail;
-  cost_weights_count (&weights, bound->tmpl, &class->content, bound->layout->pp > 1);
-  cost_stage_memory (&memory, bound->tmpl, bound->layout, bound->microbatches,
-                     &bound->placement->shards, bound->stages, class, &weights);
+  cost_stage_memory (&memory, &bound->memory, class, weights);
   cost_stage_time (time, bound->tmpl, bound->placement, bound->layout, &class->content);
   double work_s = time->forward_s + time->backward_s;
-  cost_tail (&tail, bound->problem, bound->layout, bound->tmpl, bound->placement, &class->content,
-             &weights, bound->microbatches, work_s);
   bound->work_sum_s += class->n_ranks * work_s;
   bound->busiest_s = MAX (bound->busiest_s, work_s);
-  bound->tail_s = MAX (bound->tail_s, tail.sum_s);
   bound->peak_bytes = MAX (bound->peak_bytes, memory.peak_bytes);
   bound->need_bytes = MAX (bound->need_bytes, memory.need_bytes);
 }
 
+/* The tail of the class with the most parameters, which nearly always is the longest; any class's
+ * is a lower bound. */
 static void
 visit_classes (Bound *bound)
 {
-  CostStageTime rest;
-  for (guint32 i = 0; i < bound->stages->n_classes; i++)
-    visit_class (bound, &bound->stages->classes[i], i < MAX_RUNS ? &bound->classes[i] : &rest);
+  const CostStageMap *stages = bound->stages;
+  CostWeights weights, heaviest = { 0 };
+  CostStageTime time, heaviest_time = { 0 };
+  CostTail tail;
+  guint32 heaviest_at = 0;
+  for (guint32 i = 0; i < stages->n_classes; i++) {
+    const CostStageClass *class = &stages->classes[i];
+    cost_weights_count (&weights, bound->tmpl, &class->content, bound->layout->pp > 1);
+    visit_class (bound, class, &weights, &time);
+    if (i < MAX_RUNS)
+      bound->classes[i] = time;
+    if (i > 0 && weights.dense + weights.expert <= heaviest.dense + heaviest.expert)
+      continue;
+    heaviest = weights;
+    heaviest_time = time;
+    heaviest_at = i;
+  }
+  cost_tail (&tail, bound->problem, bound->layout, bound->tmpl, bound->placement,
+             &stages->classes[heaviest_at].content, &heaviest, bound->microbatches,
+             heaviest_time.forward_s + heaviest_time.backward_s);
+  bound->tail_s = tail.sum_s;
 }
 
 /* A run's times with what messages add to its passes: the very first stage receives no
@@ -138,6 +153,8 @@ cost_evaluate_bound (const CostProblem *problem, const ModelLayout *layout,
   bound.work_sum_s = bound.busiest_s = bound.tail_s = 0;
   bound.peak_bytes = bound.need_bytes = 0;
   cost_messages_init (&bound.messages, problem, layout, placement);
+  cost_memory_plan_init (&bound.memory, tmpl, layout, bound.microbatches, &placement->shards,
+                         stages);
   visit_classes (&bound);
   out->step_s = (pipe_bound_s (&bound) + bound.tail_s + problem->numbers->step.fixed_s)
                 * (1 + placement->straggler_ratio);

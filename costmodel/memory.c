@@ -76,30 +76,14 @@ times (guint64 count, guint64 bytes)
 }
 
 static void
-count_states (Counts *out, const CostWeights *weights, const CostShards *shards, guint zero)
+fill_states (guint64 *bytes, const CostMemoryPlan *plan, const Counts *counts)
 {
-  out->full = out->sharded = real (weights->dense + weights->expert);
-  if (zero > 0)
-    out->sharded = real (model_shard_ceil (weights->dense, shards->shard_ranks)
-                         + model_shard_ceil (weights->expert, shards->expert_shard_ranks));
-}
-
-/*
- * ZeRO 1 shards master weights and moments (and the main gradient where the profile reduces into
- * a shard), 2 the gradients too, 3 the parameters too.
- */
-static void
-fill_states (guint64 *bytes, const ModelProfile *profile, guint zero, const Counts *counts)
-{
-  double of_gradient = zero >= 2 ? counts->sharded : counts->full;
-  gboolean shards_main = zero >= 2 || (zero == 1 && profile->shards_main_grad_zero1);
-  double of_main = shards_main ? counts->sharded : counts->full;
-  double of_weight = zero == 3 ? counts->sharded : counts->full;
-  bytes[COST_MEMORY_WEIGHTS] = whole (profile->param_bytes * of_weight + 0.5);
+  double full = counts->full, sharded = counts->sharded;
+  bytes[COST_MEMORY_WEIGHTS]
+      = whole (plan->weight_full * full + plan->weight_sharded * sharded + 0.5);
   bytes[COST_MEMORY_GRADIENTS]
-      = whole (profile->grad_bytes * of_gradient + profile->main_grad_bytes * of_main + 0.5);
-  bytes[COST_MEMORY_OPTIMIZER]
-      = whole ((profile->master_bytes + profile->moment_bytes) * counts->sharded + 0.5);
+      = whole (plan->gradient_full * full + plan->gradient_sharded * sharded + 0.5);
+  bytes[COST_MEMORY_OPTIMIZER] = whole (plan->optimizer * sharded + 0.5);
 }
 
 static guint32
@@ -192,17 +176,15 @@ layer_work_bytes (const CostTemplate *tmpl, guint32 uniform, const CostStageClas
   return work;
 }
 
-/* Buffers that stay: cuBLAS, the libraries' own, and Transformer Engine's 16-bit stand-in for the
- * weight gradients of one layer's MLP. */
+/* Transformer Engine's 16-bit stand-in for the weight gradients of one layer's MLP. */
 static guint64
-fixed_work_bytes (const CostTemplate *tmpl, const CostStageClass *class)
+dummy_bytes (const CostTemplate *tmpl, const CostStageClass *class)
 {
-  const CostMemoryNumbers *numbers = &tmpl->context.numbers->memory;
   guint64 largest = 0;
   for (guint kind = 0; kind < tmpl->n_kinds && tmpl->context.profile->dummy_wgrad; kind++)
     if (class->content.blocks[kind] > 0)
       largest = MAX (largest, tmpl->blocks[kind].largest_mlp_weight_count);
-  return whole (numbers->cublas_workspace_bytes + numbers->allocated_extra_bytes) + 2 * largest;
+  return 2 * largest;
 }
 
 /*
@@ -211,14 +193,15 @@ fixed_work_bytes (const CostTemplate *tmpl, const CostStageClass *class)
  * gradient bucket, where gradients are not made in the buffer they are reduced from.
  */
 static guint64
-gather_bytes (const CostTemplate *tmpl, const ModelLayout *layout, const CostShards *shards,
-              const CostStageClass *class, const CostWeights *weights)
+gather_bytes (const CostMemoryPlan *plan, const CostStageClass *class, const CostWeights *weights)
 {
+  const CostTemplate *tmpl = plan->tmpl;
+  const ModelLayout *layout = plan->layout;
   const ModelProfile *profile = tmpl->context.profile;
   guint64 all = weights->dense + weights->expert, bucket = 0;
-  if (profile->grad_bytes > 0 && layout->dp > 1)
+  if (plan->has_bucket)
     bucket = whole (real (MIN (profile->bucket_elements, all)) * profile->reduce_bytes);
-  if (layout->zero < 3 || shards->shard_ranks == 1)
+  if (layout->zero < 3 || plan->shards->shard_ranks == 1)
     return bucket;
   if (layout->pp > 1 || !profile->reshard_after_forward)
     return bucket + whole (tmpl->element_bytes * real (all));
@@ -263,48 +246,85 @@ fill_transients (guint64 *bytes, const CostTemplate *tmpl, const ModelLayout *la
 }
 
 static void
-fill_views (CostStageMemory *out, const CostTemplate *tmpl, const CostShards *shards)
+fill_views (CostStageMemory *out, const CostMemoryPlan *plan)
 {
-  const CostNumbers *numbers = tmpl->context.numbers;
-  double context_gib = tmpl->context.profile->context_gib;
   guint64 *bytes = out->bytes;
-  guint64 allocated = 0;
+  guint64 allocated = bytes[COST_MEMORY_WORKSPACE];
   for (guint kind = COST_MEMORY_WEIGHTS; kind <= COST_MEMORY_GATHERS; kind++)
     allocated += bytes[kind];
-  allocated += bytes[COST_MEMORY_WORKSPACE];
-  bytes[COST_MEMORY_COMM_BUFFERS]
-      = whole (shards->communicators * numbers->memory.communicator_bytes);
-  bytes[COST_MEMORY_CONTEXT] = whole (context_gib > 0 ? context_gib * 1073741824.0
-                                                      : numbers->memory.context_bytes_default);
-  guint64 around = bytes[COST_MEMORY_COMM_BUFFERS] + bytes[COST_MEMORY_CONTEXT];
-  double slack = MAX (numbers->profile.reserved_ratio - 1, 0);
-  bytes[COST_MEMORY_FRAGMENTATION] = whole (slack * real (allocated));
+  guint64 around = plan->communicator_bytes + plan->context_bytes;
+  bytes[COST_MEMORY_COMM_BUFFERS] = plan->communicator_bytes;
+  bytes[COST_MEMORY_CONTEXT] = plan->context_bytes;
+  bytes[COST_MEMORY_FRAGMENTATION] = whole (plan->slack_ratio * real (allocated));
   out->allocated_bytes = allocated;
   out->reserved_bytes = allocated + bytes[COST_MEMORY_FRAGMENTATION];
   out->peak_bytes = out->reserved_bytes + around;
-  out->need_bytes = whole (numbers->profile.need_ratio * real (allocated)) + around;
+  out->need_bytes
+      = whole (plan->tmpl->context.numbers->profile.need_ratio * real (allocated)) + around;
+}
+
+/*
+ * ZeRO 1 shards master weights and moments (and the main gradient where the profile reduces into
+ * a shard), 2 the gradients too, 3 the parameters too. Without ZeRO a rank's shard is everything.
+ */
+static void
+plan_states (CostMemoryPlan *plan, const ModelProfile *profile, guint zero)
+{
+  gboolean shards_main = zero >= 2 || (zero == 1 && profile->shards_main_grad_zero1);
+  *(zero == 3 ? &plan->weight_sharded : &plan->weight_full) += profile->param_bytes;
+  *(zero >= 2 ? &plan->gradient_sharded : &plan->gradient_full) += profile->grad_bytes;
+  *(shards_main ? &plan->gradient_sharded : &plan->gradient_full) += profile->main_grad_bytes;
+  plan->optimizer = profile->master_bytes + profile->moment_bytes;
+  plan->step_copy = profile->step_copy_bytes;
 }
 
 void
-cost_stage_memory (CostStageMemory *out, const CostTemplate *tmpl, const ModelLayout *layout,
-                   guint64 microbatches, const CostShards *shards, const CostStageMap *map,
-                   const CostStageClass *class, const CostWeights *weights)
+cost_memory_plan_init (CostMemoryPlan *plan, const CostTemplate *tmpl, const ModelLayout *layout,
+                       guint64 microbatches, const CostShards *shards, const CostStageMap *map)
 {
   const ModelProfile *profile = tmpl->context.profile;
-  guint32 uniform = uniform_layers (layout);
-  guint64 *bytes = out->bytes;
-  out->in_flight_count = model_schedule_in_flight (map->schedule, map->pp, map->vpp, microbatches,
-                                                   class->first_rank);
+  const CostNumbers *numbers = tmpl->context.numbers;
+  *plan = (CostMemoryPlan){ .tmpl = tmpl,
+                            .layout = layout,
+                            .shards = shards,
+                            .map = map,
+                            .microbatches = microbatches,
+                            .uniform = uniform_layers (layout),
+                            .has_bucket = profile->grad_bytes > 0 && layout->dp > 1,
+                            .slack_ratio = MAX (numbers->profile.reserved_ratio - 1, 0) };
+  plan_states (plan, profile, layout->zero);
+  plan->fixed_bytes
+      = whole (numbers->memory.cublas_workspace_bytes + numbers->memory.allocated_extra_bytes);
+  plan->communicator_bytes = whole (shards->communicators * numbers->memory.communicator_bytes);
+  plan->context_bytes = whole (profile->context_gib > 0 ? profile->context_gib * 1073741824.0
+                                                        : numbers->memory.context_bytes_default);
+}
+
+void
+cost_stage_memory (CostStageMemory *out, const CostMemoryPlan *plan, const CostStageClass *class,
+                   const CostWeights *weights)
+{
+  const CostTemplate *tmpl = plan->tmpl;
+  const CostStageMap *map = plan->map;
   Counts counts;
-  count_states (&counts, weights, shards, layout->zero);
-  fill_states (bytes, profile, layout->zero, &counts);
+  guint64 *bytes = out->bytes;
+  counts.full = counts.sharded = real (weights->dense + weights->expert);
+  if (plan->layout->zero > 0)
+    counts.sharded
+        = real (model_shard_ceil (weights->dense, plan->shards->shard_ranks)
+                + (weights->expert > 0
+                       ? model_shard_ceil (weights->expert, plan->shards->expert_shard_ranks)
+                       : 0));
+  out->in_flight_count = model_schedule_in_flight (map->schedule, map->pp, map->vpp,
+                                                   plan->microbatches, class->first_rank);
+  fill_states (bytes, plan, &counts);
   bytes[COST_MEMORY_ACTIVATIONS]
-      = activation_bytes (tmpl, uniform, map, class, out->in_flight_count);
+      = activation_bytes (tmpl, plan->uniform, map, class, out->in_flight_count);
   bytes[COST_MEMORY_LOGITS] = 0;
-  bytes[COST_MEMORY_GATHERS] = gather_bytes (tmpl, layout, shards, class, weights);
-  guint64 step_copy = whole (profile->step_copy_bytes * counts.sharded);
-  fill_transients (bytes, tmpl, layout, out->in_flight_count, class,
-                   layer_work_bytes (tmpl, uniform, class), step_copy);
-  bytes[COST_MEMORY_WORKSPACE] += fixed_work_bytes (tmpl, class);
-  fill_views (out, tmpl, shards);
+  bytes[COST_MEMORY_GATHERS] = gather_bytes (plan, class, weights);
+  fill_transients (bytes, tmpl, plan->layout, out->in_flight_count, class,
+                   layer_work_bytes (tmpl, plan->uniform, class),
+                   whole (plan->step_copy * counts.sharded));
+  bytes[COST_MEMORY_WORKSPACE] += plan->fixed_bytes + dummy_bytes (tmpl, class);
+  fill_views (out, plan);
 }

@@ -50,9 +50,26 @@ typedef struct {
   guint32 communicators;
 } CostShards;
 
+/* What all stages of a layout share, worked out once. Plain value; borrows what it was made from. */
+typedef struct {
+  const CostTemplate *tmpl;
+  const ModelLayout *layout;
+  const CostShards *shards;
+  const CostStageMap *map;
+  guint64 microbatches;
+  guint32 uniform; /* layers per checkpoint */
+  gboolean has_bucket;
+  /* bytes per parameter: of those the rank has whole, and of those of its shard */
+  double weight_full, weight_sharded, gradient_full, gradient_sharded, optimizer, step_copy;
+  double slack_ratio; /* reserved over allocated, less 1 */
+  guint64 fixed_bytes, communicator_bytes, context_bytes;
+} CostMemoryPlan;
+void cost_memory_plan_init (CostMemoryPlan *plan, const CostTemplate *tmpl,
+                            const ModelLayout *layout, guint64 microbatches,
+                            const CostShards *shards, const CostStageMap *map);
+
 /* Memory of the first rank of @class, which has the most in flight of its class. Allocates
  * nothing. */
-void cost_stage_memory (CostStageMemory *out, const CostTemplate *tmpl, const ModelLayout *layout,
-                        guint64 microbatches, const CostShards *shards, const CostStageMap *map,
+void cost_stage_memory (CostStageMemory *out, const CostMemoryPlan *plan,
                         const CostStageClass *class, const CostWeights *weights);
 G_END_DECLS

@@ -11,16 +11,17 @@
 #include "costmodel/pipeline.h"
 #include <math.h>
 
+/* Signed, since a signed number becomes a double in one instruction. */
 typedef struct {
-  guint64 microbatches;
-  guint32 pp, vpp;
+  gint64 microbatches;
+  gint64 pp, vpp;
   double p2p_s;
   /* sums over all ranks */
   double above_s;        /* F1 + B1 of the ranks not yet passed */
   double ring_forward_s; /* forwards of all chunks but the last */
   double ring_backward_s;
   /* sums over the ranks passed */
-  guint32 rank;
+  gint64 rank;
   double first_forward_s, first_backward_s, last_forward_s, last_backward_s;
   double best_s;
 } Walk;
@@ -36,13 +37,13 @@ walk_count (Walk *walk, const CostPipelineRun *run)
 
 /* What rank @hops below the top waits for its first and its last backward. */
 static double
-walk_idle (const Walk *walk, const CostPipelineRun *run, guint32 hops, double trip_s)
+walk_idle (const Walk *walk, const CostPipelineRun *run, gint64 hops, double trip_s)
 {
-  guint64 total = walk->microbatches * walk->vpp;
-  guint64 before = (guint64)(walk->vpp - 1) * walk->pp; /* forwards before the last chunk's first */
-  guint64 warmup = MIN (total, walk->vpp == 1 ? hops : 2 * (guint64)hops + before);
-  guint64 between = MIN (warmup, total - 1) - before;
-  guint64 of_last = walk->vpp == 1 ? between : MIN (between, walk->pp - 1);
+  gint64 total = walk->microbatches * walk->vpp;
+  gint64 before = (walk->vpp - 1) * walk->pp; /* forwards before the last chunk's first */
+  gint64 warmup = MIN (total, walk->vpp == 1 ? hops : 2 * hops + before);
+  gint64 between = MIN (warmup, total - 1) - before;
+  gint64 of_last = walk->vpp == 1 ? between : MIN (between, walk->pp - 1);
   double n_last = (double)of_last, n_first = (double)(between - of_last);
   double at_start = trip_s - n_last * run->last_forward_s - n_first * run->first_forward_s;
   double at_end = trip_s - n_last * run->last_backward_s - n_first * run->first_backward_s;
@@ -58,22 +59,22 @@ static void
 walk_pass (Walk *walk, const CostPipelineRun *run)
 {
   double c = walk->p2p_s, n = run->n_ranks - 1.0;
-  guint32 rank = walk->rank + run->n_ranks - 1, hops = walk->pp - 1 - rank;
+  gint64 rank = walk->rank + run->n_ranks - 1, hops = walk->pp - 1 - rank;
   double inner_forward_s = run->forward_s - run->last_forward_s;
   double inner_backward_s = run->backward_s - run->last_backward_s;
-  double p = walk->pp, around_s = ((walk->vpp - 1.0) * p + rank) * c;
+  double p = (double)walk->pp, r = (double)rank;
+  double around_s = ((double)(walk->vpp - 1) * p + r) * c;
 
   walk->above_s -= (n + 1) * (run->last_forward_s + run->last_backward_s);
-  double head_s = walk->first_forward_s + n * run->first_forward_s + rank * c + p * inner_forward_s;
+  double head_s = walk->first_forward_s + n * run->first_forward_s + r * c + p * inner_forward_s;
   double head_ring_s
       = walk->ring_forward_s + walk->last_forward_s + n * run->last_forward_s + around_s;
-  double tail_s
-      = walk->first_backward_s + n * run->first_backward_s + rank * c + p * inner_backward_s;
+  double tail_s = walk->first_backward_s + n * run->first_backward_s + r * c + p * inner_backward_s;
   double tail_ring_s
       = walk->ring_backward_s + walk->last_backward_s + n * run->last_backward_s + around_s;
   double work_s = (double)walk->microbatches * (run->forward_s + run->backward_s)
                   - p * (inner_forward_s + inner_backward_s);
-  double idle_s = walk_idle (walk, run, hops, MAX (walk->above_s, 0) + 2.0 * hops * c);
+  double idle_s = walk_idle (walk, run, hops, MAX (walk->above_s, 0) + 2.0 * (double)hops * c);
   double chain_s = MAX (head_s, head_ring_s) + work_s + idle_s + MAX (tail_s, tail_ring_s);
   walk->best_s = MAX (walk->best_s, chain_s);
 
@@ -92,9 +93,9 @@ walk_pass (Walk *walk, const CostPipelineRun *run)
 static double
 round_trips_s (const Walk *walk, double above_s)
 {
-  guint64 trips = (walk->microbatches - 1) / walk->pp;
-  guint64 rest = (walk->microbatches - 1) % walk->pp;
-  double hops = 2.0 * (walk->pp - 1) * walk->p2p_s;
+  gint64 trips = (walk->microbatches - 1) / walk->pp;
+  gint64 rest = (walk->microbatches - 1) % walk->pp;
+  double hops = 2.0 * (double)(walk->pp - 1) * walk->p2p_s;
   double trip_s = walk->first_forward_s + walk->first_backward_s + hops;
   double rest_s = rest > 0 ? above_s + 2.0 * (double)(rest - 1) * walk->p2p_s : 0;
   return (double)(trips + 1) * trip_s + rest_s;
@@ -182,7 +183,7 @@ bound_from (const CostPipeline *pipeline, const CostPipelineRun *runs, guint n_r
     return gpipe_bound_s (pipeline, runs, n_runs);
   if (pipeline->schedule != MODEL_SCHEDULE_1F1B && pipeline->schedule != MODEL_SCHEDULE_INTERLEAVED)
     return busiest_s (pipeline, runs, n_runs);
-  Walk walk = { .microbatches = pipeline->microbatches,
+  Walk walk = { .microbatches = (gint64)pipeline->microbatches,
                 .pp = pipeline->pp,
                 .vpp = pipeline->vpp,
                 .p2p_s = pipeline->p2p_s };

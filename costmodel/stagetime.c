@@ -2,37 +2,55 @@
 #include "costmodel/evaluate-private.h"
 
 static void
-add_block (CostStageTime *sum, const CostBlock *block, double count, double fsdp_forward_s,
-           double fsdp_backward_s)
+add_block (CostStageTime *sum, const CostBlock *block, double count)
 {
-  sum->forward_s += count * (block->pass_s[COST_PASS_FORWARD] + fsdp_forward_s);
-  sum->backward_input_s += count * (block->pass_s[COST_PASS_BACKWARD_INPUT] + fsdp_backward_s);
+  sum->forward_s += count * block->pass_s[COST_PASS_FORWARD];
+  sum->backward_input_s += count * block->pass_s[COST_PASS_BACKWARD_INPUT];
   sum->backward_weight_s += count * block->pass_s[COST_PASS_BACKWARD_WEIGHT];
-  sum->fsdp_s += count * (fsdp_forward_s + fsdp_backward_s);
+}
+
+static void
+add_traffic (CostStageTime *sum, double count, double forward_s, double backward_s)
+{
+  sum->forward_s += count * forward_s;
+  sum->backward_input_s += count * backward_s;
+  sum->fsdp_s += count * (forward_s + backward_s);
+}
+
+static void
+add_fsdp (CostStageTime *sum, const CostTemplate *tmpl, const CostPlacement *at,
+          const CostStageContent *content)
+{
+  for (guint kind = 0; kind < tmpl->n_kinds; kind++) {
+    double recomputed = content->recomputed[kind], all = content->blocks[kind];
+    add_traffic (sum, recomputed, at->fsdp_forward_s[kind], at->fsdp_backward_s[kind]);
+    add_traffic (sum, all - recomputed, at->fsdp_plain_forward_s[kind],
+                 at->fsdp_plain_backward_s[kind]);
+  }
+  if (content->has_embedding)
+    add_traffic (sum, 1, at->fsdp_embedding_forward_s, at->fsdp_embedding_backward_s);
+  if (content->has_head)
+    add_traffic (sum, 1, at->fsdp_head_forward_s, at->fsdp_head_backward_s);
 }
 
 void
 cost_stage_time (CostStageTime *out, const CostTemplate *tmpl, const CostPlacement *placement,
                  const ModelLayout *layout, const CostStageContent *content)
 {
-  double fsdp = cost_is_fsdp (layout) ? 1 : 0;
   CostStageTime sum = { 0 };
   for (guint kind = 0; kind < tmpl->n_kinds; kind++) {
-    guint32 recomputed = content->recomputed[kind], plain = content->blocks[kind] - recomputed;
+    gint recomputed = content->recomputed[kind], plain = content->blocks[kind] - recomputed;
     if (recomputed > 0)
-      add_block (&sum, &tmpl->blocks[kind], recomputed, fsdp * placement->fsdp_forward_s[kind],
-                 fsdp * placement->fsdp_backward_s[kind]);
+      add_block (&sum, &tmpl->blocks[kind], recomputed);
     if (plain > 0)
-      add_block (&sum, &tmpl->plain_blocks[kind], plain,
-                 fsdp * placement->fsdp_plain_forward_s[kind],
-                 fsdp * placement->fsdp_plain_backward_s[kind]);
+      add_block (&sum, &tmpl->plain_blocks[kind], plain);
   }
   if (content->has_embedding)
-    add_block (&sum, &tmpl->embedding, 1, fsdp * placement->fsdp_embedding_forward_s,
-               fsdp * placement->fsdp_embedding_backward_s);
+    add_block (&sum, &tmpl->embedding, 1);
   if (content->has_head)
-    add_block (&sum, &tmpl->head, 1, fsdp * placement->fsdp_head_forward_s,
-               fsdp * placement->fsdp_head_backward_s);
+    add_block (&sum, &tmpl->head, 1);
+  if (cost_is_fsdp (layout))
+    add_fsdp (&sum, tmpl, placement, content);
   sum.backward_s = sum.backward_input_s + sum.backward_weight_s;
   *out = sum;
 }

@@ -133,6 +133,7 @@ static CostStageMemory
 hand_memory (Hand *hand, guint64 microbatches)
 {
   CostWeights weights;
+  CostMemoryPlan plan;
   CostStageMemory memory;
   hand->map.pp = hand->layout.pp;
   hand->map.vpp = hand->layout.vpp;
@@ -143,8 +144,9 @@ hand_memory (Hand *hand, guint64 microbatches)
     hand->class.content.recomputed[i] *= hand->layout.vpp;
   }
   cost_weights_count (&weights, &hand->tmpl, &hand->class.content, hand->layout.pp > 1);
-  cost_stage_memory (&memory, &hand->tmpl, &hand->layout, microbatches, &hand->shards, &hand->map,
-                     &hand->class, &weights);
+  cost_memory_plan_init (&plan, &hand->tmpl, &hand->layout, microbatches, &hand->shards,
+                         &hand->map);
+  cost_stage_memory (&memory, &plan, &hand->class, &weights);
   assert_int_equal (sum_of (&memory), memory.peak_bytes);
   return memory;
 }
