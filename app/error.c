@@ -2,11 +2,13 @@
 #include "app/error.h"
 
 #include "db/database.h"
+#include "topo/error.h"
 
-G_DEFINE_QUARK (plait - app - error - quark, app_error)
+G_DEFINE_QUARK (plait_app_error_quark, app_error)
 
 gboolean
 app_error_is_environment (const GError *error)
 {
-  return db_error_is_environment (error);
+  return db_error_is_environment (error)
+         || g_error_matches (error, TOPO_ERROR, TOPO_ERROR_UNAVAILABLE);
 }

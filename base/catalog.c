@@ -10,7 +10,7 @@
 #define RESOURCE_PREFIX "/plait/catalog"
 #define SUFFIX          ".ini"
 
-G_DEFINE_QUARK (base - catalog - error - quark, base_catalog_error)
+G_DEFINE_QUARK (base_catalog_error_quark, base_catalog_error)
 
 struct _BaseCatalog {
   GPtrArray *dirs; /* of char *, looked up in this order before the embedded files */

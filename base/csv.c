@@ -9,7 +9,7 @@
 
 #define FILE_MAX_BYTES ((gsize)256 << 20)
 
-G_DEFINE_QUARK (base - csv - error - quark, base_csv_error)
+G_DEFINE_QUARK (base_csv_error_quark, base_csv_error)
 
 struct _BaseCsv {
   char *name;

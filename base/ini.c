@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-G_DEFINE_QUARK (base - ini - error - quark, base_ini_error)
+G_DEFINE_QUARK (base_ini_error_quark, base_ini_error)
 
 const char *
 base_ini_name (const BaseIni *ini)

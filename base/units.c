@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-G_DEFINE_QUARK (base - units - error - quark, base_units_error)
+G_DEFINE_QUARK (base_units_error_quark, base_units_error)
 
 #define KI 1024.0
 #define MI (1024.0 * KI)

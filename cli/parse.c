@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-G_DEFINE_QUARK (plait - cli - error - quark, cli_error)
+G_DEFINE_QUARK (plait_cli_error_quark, cli_error)
 
 /* An option given twice is a mistake: which one was meant? */
 static gboolean

@@ -1,4 +1,4 @@
 /* costmodel/error.c - see error.h. */
 #include "costmodel/error.h"
 
-G_DEFINE_QUARK (cost - error - quark, cost_error)
+G_DEFINE_QUARK (cost_error_quark, cost_error)

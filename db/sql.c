@@ -1,7 +1,7 @@
 #include "db/sql-private.h"
 #include <errno.h>
 
-G_DEFINE_QUARK (db - error - quark, db_error)
+G_DEFINE_QUARK (db_error_quark, db_error)
 
 gboolean
 db_error_is_environment (const GError *error)

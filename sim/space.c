@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-G_DEFINE_QUARK (plait - sim - error - quark, sim_error)
+G_DEFINE_QUARK (plait_sim_error_quark, sim_error)
 
 #define MAX_VPP      16
 #define MAX_MBS      64

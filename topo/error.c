@@ -1,4 +1,4 @@
 /* topo/error.c - the error domain of topo/. */
 #include "topo/error.h"
 
-G_DEFINE_QUARK (topo - error - quark, topo_error)
+G_DEFINE_QUARK (topo_error_quark, topo_error)
