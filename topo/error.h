@@ -12,6 +12,7 @@ typedef enum {
   TOPO_ERROR_NO_PATH,   /* endpoints exist, nothing joins them */
   TOPO_ERROR_NOT_FOUND, /* no GPU or machine of that name, or several */
   TOPO_ERROR_SIZE,      /* a number of GPUs this machine cannot have */
+  TOPO_ERROR_UNAVAILABLE, /* this host or build lacks what is needed: hwloc, a driver */
 } TopoError;
 
 G_END_DECLS

@@ -6,7 +6,7 @@
 #include "topo/machine-private.h"
 #include <string.h>
 
-#define MAX_PLACES 64
+#define MAX_PLACES 256
 
 static void
 clear_nic (gpointer data)

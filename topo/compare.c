@@ -1,0 +1,64 @@
+/* topo/compare.c - what a machine lacks of the one it should be. */
+#include "topo/write.h"
+#include <string.h>
+
+static char *
+links_in_words (const TopoMachine *machine, guint count)
+{
+  gboolean xgmi = machine->direct == TOPO_LINK_XGMI && machine->wiring != TOPO_WIRING_NONE;
+  if (count == 0)
+    return g_strdup (xgmi ? "no XGMI" : "no NVLink");
+  return g_strdup_printf ("%s%u", xgmi ? "XGMI" : "NV", count);
+}
+
+static void
+compare_links (const TopoMachine *found, const TopoMachine *expected, GPtrArray *out)
+{
+  guint n = MIN (found->gpus_per_node, expected->gpus_per_node);
+  for (guint i = 0; i < n; i++)
+    for (guint j = i + 1; j < n; j++) {
+      guint has = topo_gpu_links (found->graph, i, j),
+            wants = topo_gpu_links (expected->graph, i, j);
+      const TopoMachine *words = expected->wiring != TOPO_WIRING_NONE ? expected : found;
+      if (has == wants)
+        continue;
+      g_autofree char *there = links_in_words (words, has), *wanted = links_in_words (words, wants);
+      g_ptr_array_add (out, g_strdup_printf ("GPU%u–GPU%u: %s, expected %s", i, j, there, wanted));
+    }
+}
+
+static guint32
+nics_of_node (const TopoMachine *machine)
+{
+  guint32 nodes = machine->gpus_per_node == 0 ? 1 : machine->domain_size / machine->gpus_per_node;
+  guint32 nics = topo_graph_count (machine->graph, TOPO_VERTEX_NIC);
+  return machine->wiring == TOPO_WIRING_TORUS ? nics : nics / MAX (nodes, 1);
+}
+
+/* More NICs than expected are storage and management; fewer are missing, where any are shown. */
+static void
+compare_devices (const TopoMachine *found, const TopoMachine *expected, GPtrArray *out)
+{
+  guint32 has = nics_of_node (found), wants = nics_of_node (expected);
+  if (found->gpus_per_node != expected->gpus_per_node)
+    g_ptr_array_add (out, g_strdup_printf ("%u GPUs, expected %u", found->gpus_per_node,
+                                           expected->gpus_per_node));
+  if (has > 0 && has < wants)
+    g_ptr_array_add (out, g_strdup_printf ("%u NICs, expected %u", has, wants));
+  if (!topo_gpu_is_unknown (found->gpu) && strcmp (found->gpu->slug, expected->gpu->slug) != 0)
+    g_ptr_array_add (out, g_strdup_printf ("GPU model %s, expected %s", found->gpu->slug,
+                                           expected->gpu->slug));
+  if (found->pcie_generation != 0 && expected->pcie_generation != 0
+      && found->pcie_generation < expected->pcie_generation)
+    g_ptr_array_add (out, g_strdup_printf ("PCIe generation %u, expected %u",
+                                           found->pcie_generation, expected->pcie_generation));
+}
+
+GPtrArray *
+topo_machine_differences (const TopoMachine *found, const TopoMachine *expected)
+{
+  GPtrArray *out = g_ptr_array_new_with_free_func (g_free);
+  compare_devices (found, expected, out);
+  compare_links (found, expected, out);
+  return out;
+}

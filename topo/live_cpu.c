@@ -1,0 +1,148 @@
+/* topo/live_cpu.c - a host without GPUs as a machine: one "cpu" device per rank.
+ *
+ *   peak = cores x clock x FLOP per cycle (two multiply-adds of the widest vector unit the CPU
+ *          has: 64 FLOP with AVX-512, 32 with AVX2 and FMA, else 8); an upper bound
+ *   bandwidth = twice the bytes a copy between large arrays moves per second, measured once
+ *   usable = RAM / ranks
+ *
+ * Rates are rounded to two digits, so that small differences between runs do not show. All of it
+ * is said to be assumed; calibration replaces it.
+ */
+#include "topo/live.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COPY_BYTES  (64u << 20) /* well beyond the caches of a core's share */
+#define COPY_ROUNDS 4
+
+static double
+two_digits (double value)
+{
+  double scale = pow (10, floor (log10 (value)) - 1);
+  return round (value / scale) * scale;
+}
+
+/* Best of some rounds: bytes read and written per second by one thread. */
+static double
+measure_copy (void)
+{
+  g_autofree char *from = g_malloc (COPY_BYTES), *to = g_malloc (COPY_BYTES);
+  gint64 best_us = G_MAXINT64;
+  memset (from, 1, COPY_BYTES);
+  memset (to, 2, COPY_BYTES);
+  for (guint i = 0; i < COPY_ROUNDS; i++) {
+    gint64 start_us = g_get_monotonic_time ();
+    memcpy (to, from, COPY_BYTES);
+    __asm__ volatile("" : : "r"(to) : "memory");
+    best_us = MIN (best_us, MAX (g_get_monotonic_time () - start_us, 1));
+  }
+  return two_digits (2.0 * COPY_BYTES / ((double)best_us * 1e-6));
+}
+
+/* Value after the colon of the first line of /proc/cpuinfo that starts with @key. (owned) */
+static char *
+cpuinfo (const char *key)
+{
+  g_autofree char *text = NULL;
+  if (!g_file_get_contents ("/proc/cpuinfo", &text, NULL, NULL))
+    return NULL;
+  g_auto (GStrv) lines = g_strsplit (text, "\n", 64);
+  for (char **line = lines; *line != NULL; line++) {
+    char *colon = strchr (*line, ':');
+    if (g_str_has_prefix (*line, key) && colon != NULL)
+      return g_strstrip (g_strdup (colon + 1));
+  }
+  return NULL;
+}
+
+static double
+clock_hertz (void)
+{
+  g_autofree char *text = NULL;
+  if (g_file_get_contents ("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", &text, NULL,
+                           NULL)
+      && g_ascii_strtod (text, NULL) > 0)
+    return g_ascii_strtod (text, NULL) * 1e3;
+  g_free (text);
+  text = cpuinfo ("cpu MHz");
+  double megahertz = text != NULL ? g_ascii_strtod (text, NULL) : 0;
+  return megahertz > 0 ? two_digits (megahertz) * 1e6 : 2e9;
+}
+
+static guint
+flop_per_cycle (void)
+{
+  g_autofree char *flags = cpuinfo ("flags");
+  g_auto (GStrv) words = g_strsplit (flags != NULL ? flags : "", " ", -1);
+  const char *const *list = (const char *const *)words;
+  if (g_strv_contains (list, "avx512f"))
+    return 64;
+  return g_strv_contains (list, "avx2") && g_strv_contains (list, "fma") ? 32 : 8;
+}
+
+/* The clean name of the processor: INI values end at " #". (owned) */
+static char *
+processor (void)
+{
+  char *name = cpuinfo ("model name");
+  for (char *c = name; c != NULL && *c != '\0'; c++)
+    if ((guchar)*c < ' ' || (guchar)*c > '~' || *c == '#' || *c == ',')
+      *c = ' ';
+  return name != NULL && *name != '\0' ? name : g_strdup ("CPU of this host");
+}
+
+static TopoGpu *
+cpu_device (guint32 ranks, double copy_bytes_per_s, GError **error)
+{
+  long cores = sysconf (_SC_NPROCESSORS_ONLN), pages = sysconf (_SC_PHYS_PAGES);
+  double share = MAX ((double)MAX (cores, 1) / ranks, 1);
+  guint64 usable = (guint64)MAX (pages, 1) * (guint64)sysconf (_SC_PAGESIZE) / ranks;
+  g_autofree char *name = processor ();
+  g_autofree char *text = g_strdup_printf (
+      "[gpu]\nproduct = %s\ngeneration = cpu\nsm_count = %u\n"
+      "source = this host: one of %u ranks\n"
+      "[peak]\nfp32 = %.0fMFLOP/s\nsource = cores x clock x FLOP per cycle: an upper bound\n"
+      "[memory]\nbandwidth = %.0fMB/s\nusable = %" G_GUINT64_FORMAT "B\nusable_reading = user\n"
+      "source = measured copy, installed RAM\n",
+      name, (guint)share, ranks, share * clock_hertz () * flop_per_cycle () / 1e6,
+      copy_bytes_per_s * share / 1e6, usable);
+  g_autoptr (BaseIni) ini = base_ini_new_from_data (text, -1, "this host", error);
+  return ini != NULL ? topo_gpu_new_from_ini (ini, "cpu", error) : NULL;
+}
+
+static TopoMachine *
+cpu_machine (guint32 ranks, GError **error)
+{
+  double copy_bytes_per_s = measure_copy ();
+  TopoGpu *device = cpu_device (ranks, copy_bytes_per_s, error);
+  g_autofree char *text = g_strdup_printf (
+      "[machine]\nname = this host\ngpu = cpu\ngpus_per_node = %u\nsource = this host\n"
+      "assumed = peak by clock and vector width, memory and shm rate by one measured copy\n"
+      "[links]\nwiring = shm\nlink_rate = %.0fMB/s\n",
+      ranks, copy_bytes_per_s / 2e6);
+  if (device == NULL)
+    return NULL;
+  g_autoptr (BaseIni) ini = base_ini_new_from_data (text, -1, "this host", error);
+  if (ini != NULL)
+    return topo_machine_new_from_ini (ini, "live", device, error);
+  topo_gpu_free (device);
+  return NULL;
+}
+
+TopoMachine *
+topo_machine_new_live (const TopoReadOptions *options, guint32 ranks, GError **error)
+{
+  g_autoptr (GError) unread = NULL;
+  g_autoptr (TopoReading) reading = NULL;
+  if (ranks == 0 || ranks > TOPO_MAX_GPUS_PER_NODE) {
+    g_set_error (error, TOPO_ERROR, TOPO_ERROR_SIZE, "found %u ranks, expected 1 to %d", ranks,
+                 TOPO_MAX_GPUS_PER_NODE);
+    return NULL;
+  }
+  reading = topo_reading_new_live (options, &unread);
+  if (reading != NULL && reading->machine->gpus_per_node > 0)
+    return topo_reading_steal_machine (reading, error);
+  return cpu_machine (ranks, error);
+}

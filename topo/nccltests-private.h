@@ -1,0 +1,12 @@
+/* topo/nccltests-private.h - shared by the two readers of nccl-tests output. */
+#pragma once
+#include "topo/reading-private.h"
+G_BEGIN_DECLS
+/* One row: microseconds and GB/s (1e9), as printed. Values that are not numbers become NaN. */
+void nccltests_add (TopoReading *reading, const char *what, guint32 ranks, guint64 size_bytes,
+                    double time_us, double algbw_gb, double busbw_gb, gboolean in_place);
+/* "all_reduce" of the first "all_reduce_perf" in @text, or NULL. (owned) */
+char *nccltests_collective (const char *text, gsize length);
+/* Fails when nothing was measured; notes a name that is not told. */
+gboolean nccltests_finish (TopoReading *reading, const char *what, GError **error);
+G_END_DECLS

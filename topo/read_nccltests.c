@@ -1,0 +1,174 @@
+/* topo/read_nccltests.c - the table nccl-tests prints, whatever log is around it.
+ *
+ * The header line names the columns: "#  size  count  type  redop  root  time  algbw  busbw
+ * #wrong  time  algbw  busbw  #wrong"; older versions lack root or have an error column. A second
+ * header line gives the units (B, us, GB/s). The first time is out of place, the second in place.
+ */
+#include "base/text.h"
+#include "topo/nccltests-private.h"
+#include <math.h>
+#include <string.h>
+
+#define MAX_COLUMNS 32
+
+typedef struct {
+  TopoReading *reading;
+  char *what; /* (owned, nullable) */
+  guint ranks;
+  guint n_columns;                   /* 0 before the header */
+  guint time[2], algbw[2], busbw[2]; /* columns; G_MAXUINT absent */
+} Table;
+
+char *
+nccltests_collective (const char *text, gsize length)
+{
+  const char *at = memmem (text, length, "_perf", 5), *start = at;
+  while (at != NULL && start > text && (g_ascii_isalnum (start[-1]) || start[-1] == '_'))
+    start--;
+  return at != NULL && start < at && at - start < 40 ? g_strndup (start, (gsize)(at - start))
+                                                     : NULL;
+}
+
+void
+nccltests_add (TopoReading *reading, const char *what, guint32 ranks, guint64 size_bytes,
+               double time_us, double algbw_gb, double busbw_gb, gboolean in_place)
+{
+  TopoMeasurement m
+      = { .from = -1, .to = -1, .ranks = ranks, .size_bytes = size_bytes, .in_place = in_place };
+  g_strlcpy (m.what, what != NULL ? what : "unknown", sizeof m.what);
+  m.time_s = time_us > 0 && time_us < 1e15 ? time_us * 1e-6 : NAN;
+  m.algbw_bytes_per_s = algbw_gb >= 0 && algbw_gb < 1e9 ? algbw_gb * 1e9 : NAN;
+  m.busbw_bytes_per_s = busbw_gb >= 0 && busbw_gb < 1e9 ? busbw_gb * 1e9 : NAN;
+  if (!isnan (m.time_s) || !isnan (m.busbw_bytes_per_s))
+    g_array_append_val (reading->measurements, m);
+}
+
+gboolean
+nccltests_finish (TopoReading *reading, const char *what, GError **error)
+{
+  if (reading->measurements->len == 0) {
+    g_set_error (error, TOPO_ERROR, TOPO_ERROR_PARSE,
+                 "nccl-tests output without a measured row: the run failed or the log is cut");
+    return FALSE;
+  }
+  if (what == NULL)
+    reading_note (reading, "the collective is not named: no …_perf in the log");
+  return TRUE;
+}
+
+static guint
+split (const char *line, gsize length, char **words)
+{
+  guint n = 0;
+  for (gsize i = 0; i < length && n < MAX_COLUMNS;) {
+    gsize start = i;
+    while (i < length && !g_ascii_isspace (line[i]) && line[i] != '\0')
+      i++;
+    if (i > start)
+      words[n++] = g_strndup (line + start, i - start);
+    while (i < length && (g_ascii_isspace (line[i]) || line[i] == '\0'))
+      i++;
+  }
+  return n;
+}
+
+static void
+free_words (char **words, guint n)
+{
+  for (guint i = 0; i < n; i++)
+    g_free (words[i]);
+}
+
+/* The header's columns: from "size" on. */
+static gboolean
+take_header (Table *table, char **words, guint n)
+{
+  guint first = 0, times = 0, algs = 0, buses = 0;
+  while (first < n && strcmp (words[first], "size") != 0)
+    first++;
+  if (first == n || first == 0 || !g_str_has_suffix (words[first - 1], "#"))
+    return FALSE;
+  for (guint i = first; i < n; i++) {
+    if (strcmp (words[i], "time") == 0 && times < 2)
+      table->time[times++] = i - first;
+    else if (strcmp (words[i], "algbw") == 0 && algs < 2)
+      table->algbw[algs++] = i - first;
+    else if (strcmp (words[i], "busbw") == 0 && buses < 2)
+      table->busbw[buses++] = i - first;
+  }
+  if (times == 0 || buses != times || algs != times)
+    return FALSE;
+  for (guint k = times; k < 2; k++)
+    table->time[k] = table->algbw[k] = table->busbw[k] = G_MAXUINT;
+  table->n_columns = n - first;
+  return TRUE;
+}
+
+static double
+number_at (char **words, guint column)
+{
+  double value = NAN;
+  const char *rest = base_text_scan_decimal (words[column], &value);
+  return rest != NULL && *rest == '\0' ? value : NAN;
+}
+
+/* A row ends the line; a log prefix may stand in front of it. */
+static void
+take_row (Table *table, char **words, guint n)
+{
+  guint64 size = 0;
+  char **row = words + (n - table->n_columns);
+  if (n < table->n_columns || !base_units_parse_count (row[0], 0, G_MAXINT64, &size, NULL))
+    return;
+  for (guint k = 0; k < 2; k++)
+    if (table->time[k] != G_MAXUINT)
+      nccltests_add (table->reading, table->what, table->ranks, size,
+                     number_at (row, table->time[k]), number_at (row, table->algbw[k]),
+                     number_at (row, table->busbw[k]), k == 1);
+}
+
+/* "#  Rank  3 Group  0 Pid …": ranks are counted by the highest number. */
+static void
+take_rank (Table *table, char **words, guint n)
+{
+  guint64 rank = 0;
+  for (guint i = 0; i + 2 < n; i++)
+    if (strcmp (words[i], "Rank") == 0
+        && base_units_parse_count (words[i + 1], 0, 1 << 24, &rank, NULL))
+      table->ranks = MAX (table->ranks, (guint)rank + 1);
+}
+
+static void
+take_line (Table *table, const char *line, gsize length)
+{
+  char *words[MAX_COLUMNS];
+  guint n = split (line, length, words);
+  if (memmem (line, length, "Collective test starting", 24) != NULL) {
+    g_free (table->what);
+    table->what = nccltests_collective (line, length);
+  }
+  if (memmem (line, length, "Rank", 4) != NULL)
+    take_rank (table, words, n);
+  else if (!take_header (table, words, n) && table->n_columns > 0)
+    take_row (table, words, n);
+  free_words (words, n);
+}
+
+gboolean
+read_nccl_tests_text (const char *data, gsize length, TopoReading *reading, GError **error)
+{
+  Table table = { .reading = reading };
+  const char *at = data, *end = data + length;
+  table.what = nccltests_collective (data, length);
+  if (table.what == NULL)
+    table.what = nccltests_collective (reading->name, strlen (reading->name));
+  while (at < end) {
+    const char *stop = memchr (at, '\n', (gsize)(end - at));
+    gsize n = (gsize)((stop != NULL ? stop : end) - at);
+    take_line (&table, at, n);
+    at += n + 1;
+  }
+  gboolean ok = nccltests_finish (reading, table.what, error);
+  g_free (table.what);
+  return ok;
+}

@@ -1,0 +1,171 @@
+/* topo/smi_tokens.c - words, cells and device names of pasted text. */
+#include "topo/smi_tokens.h"
+#include "topo/sketch.h"
+#include "topo/smi_lines.h"
+#include <string.h>
+
+#define MAX_NAME 48
+
+static void
+clear_token (gpointer data)
+{
+  g_free (((SmiToken *)data)->text);
+}
+
+/* Length of the escape sequence at @at: CSI up to its final letter, or two bytes. */
+static gsize
+escape_length (const char *at, gsize left)
+{
+  gsize n = 2;
+  if (left < 2 || at[1] != '[')
+    return MIN (left, 2);
+  while (n < left && !(at[n] >= '@' && at[n] <= '~'))
+    n++;
+  return MIN (n + 1, left);
+}
+
+/* Bytes of the blank at @at, 0 when there is none. */
+static gsize
+blank_length (const char *at, gsize left)
+{
+  if (*at == '\033')
+    return escape_length (at, left);
+  if (left >= 2 && (guchar)at[0] == 0xC2 && (guchar)at[1] == 0xA0)
+    return 2;
+  return g_ascii_isspace (*at) || *at == '|' || *at == '\0' ? 1 : 0;
+}
+
+GArray *
+smi_tokens_new (const char *line, gsize length)
+{
+  GArray *tokens = g_array_new (FALSE, TRUE, sizeof (SmiToken));
+  guint tabs = 0;
+  g_array_set_clear_func (tokens, clear_token);
+  for (gsize i = 0; i < length;) {
+    gsize blank = blank_length (line + i, length - i), start = i;
+    if (blank > 0) {
+      tabs += line[i] == '\t';
+      i += blank;
+      continue;
+    }
+    g_autoptr (GString) word = g_string_new (NULL);
+    while (i < length && (blank = blank_length (line + i, length - i)) == 0)
+      i++;
+    g_string_append_len (word, line + start, (gssize)(i - start));
+    /* An escape sequence inside a word only colours it. */
+    while (i < length && line[i] == '\033') {
+      i += escape_length (line + i, length - i);
+      start = i;
+      while (i < length && blank_length (line + i, length - i) == 0)
+        i++;
+      g_string_append_len (word, line + start, (gssize)(i - start));
+    }
+    SmiToken token = { g_utf8_make_valid (word->str, (gssize)word->len), tabs };
+    g_array_append_val (tokens, token);
+    tabs = 0;
+  }
+  return tokens;
+}
+
+gboolean
+smi_parse_cell (const char *word, guint16 *out)
+{
+  static const struct {
+    const char *word;
+    guint16 cell;
+  } words[] = { { "X", SMI_CELL_SELF }, { "PIX", SKETCH_PIX },   { "PXB", SKETCH_PXB },
+                { "PHB", SKETCH_PHB },  { "NODE", SKETCH_NODE }, { "SYS", SKETCH_SYS },
+                { "SOC", SKETCH_SYS } };
+  guint64 count = 0;
+  for (guint i = 0; i < G_N_ELEMENTS (words); i++)
+    if (strcmp (word, words[i].word) == 0) {
+      *out = words[i].cell;
+      return TRUE;
+    }
+  if (strncmp (word, "NV", 2) != 0 || !base_units_parse_count (word + 2, 1, 255, &count, NULL))
+    return FALSE;
+  *out = (guint16)(SMI_CELL_NVLINK + count);
+  return TRUE;
+}
+
+gboolean
+smi_is_p2p_word (const char *word)
+{
+  static const char *const words[] = { "OK", "CNS", "GNS", "TNS", "NS", "DR", "U", NULL };
+  return g_strv_contains (words, word);
+}
+
+gboolean
+smi_is_gpu (const char *name)
+{
+  return strncmp (name, "GPU", 3) == 0
+         && base_units_parse_count (name + 3, 0, 4095, &(guint64){ 0 }, NULL);
+}
+
+static gboolean
+is_name (const char *text)
+{
+  guint16 cell;
+  gsize length = strlen (text), digits = 0;
+  if (length == 0 || length > MAX_NAME || !g_ascii_isalpha (*text) || smi_parse_cell (text, &cell))
+    return FALSE;
+  for (const char *c = text; *c != '\0'; c++) {
+    if (!g_ascii_isalnum (*c) && *c != '_' && *c != '-' && *c != '.')
+      return FALSE;
+    digits += g_ascii_isdigit (*c) != 0;
+  }
+  return digits > 0;
+}
+
+const char *
+smi_device_of (const char *word)
+{
+  const char *at = word;
+  for (const char *c = word; *c != '\0'; c++)
+    if (strchr (":>])}=|#", *c) != NULL)
+      at = c + 1;
+  return is_name (at) ? at : NULL;
+}
+
+gboolean
+smi_is_affinity_word (const char *word)
+{
+  static const char *const words[] = { "CPU", "NUMA", "Numa", "Affinity", "ID", NULL };
+  if (strcmp (word, "GPU") == 0)
+    return TRUE;
+  for (guint i = 0; words[i] != NULL; i++)
+    if (strncmp (word, words[i], strlen (words[i])) == 0)
+      return TRUE;
+  return FALSE;
+}
+
+/* Start of the next glued name after position 0, or the end. */
+static gsize
+next_name (const char *word)
+{
+  static const char *const starts[]
+      = { "GPU", "NIC", "mlx", "hfi", "CPU", "NUMA", "bnxt", "irdma", "efa", "rdma", "cxi", "ib" };
+  for (gsize i = 1; word[i] != '\0'; i++)
+    for (guint s = 0; g_ascii_isdigit (word[i - 1]) && s < G_N_ELEMENTS (starts); s++)
+      if (strncmp (word + i, starts[s], strlen (starts[s])) == 0)
+        return i;
+  return strlen (word);
+}
+
+gboolean
+smi_split_names (const char *word, GPtrArray *names, gboolean *out_affinity)
+{
+  while (*word != '\0') {
+    gsize length = next_name (word);
+    g_autofree char *name = g_strndup (word, length);
+    if (smi_is_affinity_word (name)) {
+      *out_affinity = TRUE;
+      return TRUE;
+    }
+    if (!is_name (name))
+      return FALSE;
+    g_ptr_array_add (names, g_steal_pointer (&name));
+    word += length;
+  }
+  return TRUE;
+}
