@@ -117,10 +117,12 @@ check (const CliCommon *common, const TopoReading *reading, const char *expected
 
   if (differences == NULL)
     return cli_fail (common, error);
-  for (guint i = 0; i < differences->len; i++)
+  if (common->json)
+    cli_topo_differences_json (expected, differences);
+  for (guint i = 0; i < differences->len && !common->json; i++)
     puts (g_ptr_array_index (differences, i));
-  if (differences->len > 0)
-    return CLI_NO;
+  if (differences->len > 0 || common->json)
+    return differences->len > 0 ? CLI_NO : CLI_DONE;
   if (!common->quiet)
     printf ("as %s\n", expected);
   return CLI_DONE;

@@ -143,3 +143,19 @@ cli_topo_json (const TopoReading *reading)
   json_builder_end_object (builder);
   cli_json_print (builder);
 }
+
+void
+cli_topo_differences_json (const char *expected, const GPtrArray *differences)
+{
+  g_autoptr (JsonBuilder) builder = json_builder_new ();
+
+  json_builder_begin_object (builder);
+  cli_json_text (builder, "expected", expected);
+  json_builder_set_member_name (builder, "differences");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < differences->len; i++)
+    json_builder_add_string_value (builder, g_ptr_array_index (differences, i));
+  json_builder_end_array (builder);
+  json_builder_end_object (builder);
+  cli_json_print (builder);
+}

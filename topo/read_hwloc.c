@@ -398,9 +398,8 @@ say_rates (Walk *walk, const XmlNode *root, double one)
   reading_assume (walk->reading, "nvlink", "links of %g GB/s each, one way, by the rates stated",
                   one / 1e3);
   if (one == 25000 && is_before_2_9_1 (root))
-    reading_note (walk->reading,
-                  "written by hwloc before 2.9.1, which doubles NVLink 3 and 4: on A100 and H100 "
-                  "halve the counts of links, or take them from nvidia-smi topo -m");
+    reading_note (walk->reading, "written by hwloc before 2.9.1, which states twice the rate of "
+                                 "NVLink 3 and 4: without --gpu the counts may be double");
 }
 
 static gboolean

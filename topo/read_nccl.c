@@ -10,6 +10,9 @@
 #include <math.h>
 #include <string.h>
 
+/* 10 Tb/s: beyond, the file has another unit in mind. */
+#define MAX_NIC_MEGABITS_PER_S 10000000
+
 typedef struct {
   const XmlNode *pci;
   const XmlNode *gpu; /* nullable */
@@ -22,7 +25,7 @@ typedef struct {
   Sketch *sketch;
   GArray *gpus; /* of FoundGpu */
   const char *host;
-  guint unknown_speeds, other_devices, foreign_links, one_way_links;
+  guint unknown_speeds, other_devices, foreign_links, one_way_links, odd_rates, classless;
   guint cpu_links; /* NVLinks of a GPU to its CPU */
   GError **error;
 } Walk;
@@ -78,8 +81,10 @@ add_nic (Walk *walk, const XmlNode *pci, const XmlNode *net, SketchPlace place)
   nic->place = place;
   nic->generation = generation_of (walk, pci);
   nic->lanes = lanes_of (pci);
-  if (net != NULL && xml_get_count (net, "speed", &megabits) && megabits > 0)
+  gboolean told = net != NULL && xml_get_count (net, "speed", &megabits) && megabits > 0;
+  if (told && megabits <= MAX_NIC_MEGABITS_PER_S)
     nic->bytes_per_s = (double)megabits * 1e6 / 8;
+  walk->odd_rates += told && megabits > MAX_NIC_MEGABITS_PER_S;
   g_autofree char *numbered = g_strdup_printf ("NIC%u", c);
   sketch_name_nic (sketch, c, name != NULL && *name != '\0' ? name : numbered);
   return TRUE;
@@ -127,6 +132,19 @@ leads_anywhere (const XmlNode *pci)
   return FALSE;
 }
 
+/* NCCL fills in the class of a device from the host it runs on. */
+static void
+count_left_out (Walk *walk, const XmlNode *pci)
+{
+  const char *class_code = xml_get (pci, "class");
+  for (guint i = 0; i < pci->children->len; i++)
+    count_left_out (walk, g_ptr_array_index (pci->children, i));
+  if (pci->children->len > 0)
+    return;
+  walk->classless += class_code == NULL;
+  walk->other_devices += class_code != NULL && pci_kind_of_class (class_code) != PCI_NVSWITCH;
+}
+
 static gboolean walk_children (Walk *walk, const XmlNode *node, SketchPlace place);
 
 static gboolean
@@ -140,7 +158,7 @@ walk_pci (Walk *walk, const XmlNode *pci, SketchPlace place)
   if (nic != NULL || kind == PCI_NIC)
     return add_nics (walk, pci, nic, place);
   if (!leads_anywhere (pci)) {
-    walk->other_devices += kind != PCI_NVSWITCH;
+    count_left_out (walk, pci);
     return TRUE;
   }
   guint number = sketch_add_switch (walk->sketch, place, generation_of (walk, pci), lanes_of (pci));
@@ -377,6 +395,13 @@ say_all (Walk *walk)
   if (walk->unknown_speeds > 0)
     reading_note (reading, "%u PCIe devices state no link speed that is known",
                   walk->unknown_speeds);
+  if (walk->odd_rates > 0)
+    reading_note (reading, "%u NICs state more than 10 Tb/s: their rates are left unknown",
+                  walk->odd_rates);
+  if (walk->classless > 0)
+    reading_note (reading,
+                  "%u PCI devices state no class: whether they are GPUs or NICs is not told",
+                  walk->classless);
   if (walk->other_devices > 0)
     reading_note (reading, "%u PCI devices that are neither GPU, NIC nor lead to one are left out",
                   walk->other_devices);

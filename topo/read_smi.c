@@ -296,6 +296,9 @@ say_tree (const Matrix *matrix, const SketchTreeResult *tree, guint unknown)
   if (unknown > 0 && rows < matrix->n)
     reading_note (reading, "cut: %u rows for %u devices; %u pairs are in no row", rows, matrix->n,
                   unknown);
+  if (tree->beside > 0)
+    reading_assume (reading, "places_of_gpus",
+                    "nothing places %u GPUs: taken beside the GPU before them", tree->beside);
   if (tree->unplaced > 0)
     reading_assume (reading, "places", "nothing places %u of %u devices: below one NUMA node",
                     tree->unplaced, matrix->n);

@@ -111,6 +111,8 @@ check_links (const Sketch *sketch, const TopoGpu *gpu, const SketchWiring *wirin
 static void
 say_wiring (TopoReading *reading, const Sketch *sketch, const SketchWiring *wiring)
 {
+  if (sketch->n_gpus < 2)
+    return;
   if (!sketch->links_seen) {
     reading_assume (reading, "links", "unknown: this file does not show NVLink; give --machine");
     return;
@@ -179,6 +181,21 @@ build (TopoReading *reading, const Sketch *sketch, TopoGpu *gpu, BaseIni *base, 
   return reading->machine != NULL;
 }
 
+/* A file without GPUs: those of --machine, in that machine's own places. */
+static gboolean
+take_machine (TopoReading *reading, const TopoReadOptions *options, GError **error)
+{
+  g_autoptr (TopoReading) whole = topo_reading_new_from_machine (options->machine, options, error);
+  if (whole == NULL)
+    return FALSE;
+  reading->machine = g_steal_pointer (&whole->machine);
+  reading->ini = g_steal_pointer (&whole->ini);
+  reading_assume (reading, "gpu", "%s of %s: the file shows no GPUs", reading->machine->gpu->slug,
+                  options->machine);
+  reading_assume (reading, "places", "all of %s: the file does not place GPUs", options->machine);
+  return TRUE;
+}
+
 gboolean
 reading_finish (TopoReading *reading, Sketch *sketch, const TopoReadOptions *options,
                 GError **error)
@@ -186,6 +203,8 @@ reading_finish (TopoReading *reading, Sketch *sketch, const TopoReadOptions *opt
   g_autoptr (BaseIni) base = NULL;
   g_autoptr (TopoGpu) gpu = NULL;
   SketchWiring wiring;
+  if (options->machine != NULL && sketch->n_gpus == 0)
+    return take_machine (reading, options, error);
   if (options->machine != NULL && (base = open_base (sketch, options, error)) == NULL)
     return FALSE;
   if (!resolve_gpu (reading, sketch, options, base, &gpu, error))

@@ -97,7 +97,8 @@ typedef struct {
 typedef struct {
   guint contradictions; /* pairs whose relation the tree does not give back */
   guint first, second;  /* one of them */
-  guint unplaced;       /* devices of which nothing places them; put into one NUMA node */
+  guint beside;         /* GPUs that nothing places, put with the GPU counted before them */
+  guint unplaced;       /* other devices that nothing places, put into one NUMA node */
   guint numbered;       /* NUMA nodes whose number is not told */
 } SketchTreeResult;
 

@@ -84,6 +84,49 @@ is_unplaced (const Tree *tree, guint i)
   return gap;
 }
 
+/* GPUs in the NUMA set of @i; *out_excluded when one of its devices is SYS from @from. */
+static guint
+count_gpus (const Tree *tree, guint i, guint from, gboolean *out_excluded)
+{
+  guint count = 0;
+  for (guint j = 0; j < tree->relations->n; j++) {
+    if (tree->set[SKETCH_NODE][j] != tree->set[SKETCH_NODE][i])
+      continue;
+    count += j < tree->sketch->n_gpus;
+    *out_excluded = *out_excluded || tree->relations->relation[from][j] == SKETCH_SYS;
+  }
+  return count;
+}
+
+/*
+ * GPUs are counted along the PCI bus, and sockets are filled alike: a GPU that nothing places is
+ * beside the one before it, unless SYS to a device there, or that node is then the fullest.
+ */
+static guint
+merge_neighbours (Tree *tree)
+{
+  guint merged = 0, n = tree->sketch->n_gpus;
+  gboolean unplaced[MAX_NODES];
+  for (guint i = 0; i < n; i++)
+    unplaced[i] = is_unplaced (tree, i);
+  for (guint i = 1; i < n; i++) {
+    guint own = 0, fullest = 0;
+    gboolean excluded = FALSE, ignored = FALSE;
+    if (!unplaced[i] || unplaced[i - 1])
+      continue;
+    own = count_gpus (tree, i - 1, i, &excluded);
+    for (guint j = 0; j < n; j++)
+      if (tree->set[SKETCH_NODE][j] != tree->set[SKETCH_NODE][i - 1])
+        fullest = MAX (fullest, count_gpus (tree, j, i, &ignored));
+    if (excluded || own >= fullest)
+      continue;
+    merge (tree->set[SKETCH_NODE], tree->relations->n, i - 1, i);
+    unplaced[i] = FALSE;
+    merged++;
+  }
+  return merged;
+}
+
 static guint
 merge_unplaced (Tree *tree)
 {
@@ -241,6 +284,7 @@ sketch_tree (Sketch *sketch, const SketchRelations *relations, SketchTreeResult 
   memset (out, 0, sizeof *out);
   merge_relations (&tree);
   merge_affinities (&tree);
+  out->beside = merge_neighbours (&tree);
   out->unplaced = merge_unplaced (&tree);
   out->numbered = add_numas (&tree, numa_of);
   hang_devices (&tree, numa_of);

@@ -1,0 +1,331 @@
+/* tests/test_topo_reading.c - every reader on small files written for it.
+ *
+ * Expected values are read off the fixtures by eye: they state their counts and places.
+ */
+#include "tests/topo_reading_util.h"
+#include "topo/route.h"
+
+/* ---- devices and links of one reading ---- */
+
+typedef struct {
+  const char *name; /* of the fixture */
+  const char *gpu;  /* given, or NULL */
+  const char *found_gpu;
+  guint gpus, nics, switches, cpus;
+  guint links_01;    /* between GPU 0 and 1 */
+  const char *words; /* in an assumption or a note; NULL none asked */
+} GraphCase;
+
+static const GraphCase graph_cases[] = {
+  { "smi-pairs.txt", NULL, "unknown", 4, 1, 1, 2, 6, "give --gpu" },
+  { "smi-pairs.txt", "v100-sxm2-32g", "v100-sxm2-32g", 4, 1, 1, 2, 6, "25 GB/s per link" },
+  /* glued header, escape codes, log prefix, SOC, PXB: a switch above two */
+  { "smi-prefixed.txt", NULL, "unknown", 3, 1, 3, 2, 4, "could be a switch" },
+  { "smi-prefixed.txt", "a100-sxm-40g", "a100-sxm-40g", 3, 1, 3, 2, 4, NULL },
+  { "smi-cut.txt", NULL, "unknown", 8, 0, 0, 3, 18, "10 pairs of GPUs are not in the paste" },
+  { "smi-lost-links.txt", NULL, "unknown", 4, 0, 0, 2, 18, "joined by NVSwitch" },
+  { "smi-asymmetric.txt", NULL, "unknown", 2, 0, 0, 2, 0, "not symmetric: GPU0-GPU1" },
+  { "nccl-switch.xml", NULL, "h100-sxm-80g", 2, 1, 2, 2, 18, "PCI id 10de:2330" },
+  { "nccl-partial.xml", NULL, "unknown", 4, 0, 0, 2, 0, "give --machine" },
+  { "nccl-xgmi.xml", NULL, "unknown", 2, 0, 0, 1, 1, "'1002:9999' is not in the catalog" },
+  /* 600,000 MB/s by hwloc 2.9.0 for 12 links of 25 GB/s */
+  { "hwloc-pairs.xml", NULL, "a100-pcie-80g", 2, 1, 1, 2, 12, "halved" },
+};
+
+static gboolean
+says (const TopoReading *reading, const char *words)
+{
+  for (guint i = 0; i < reading->assumed->len; i++)
+    if (strstr (((TopoAssumption *)g_ptr_array_index (reading->assumed, i))->text, words) != NULL)
+      return TRUE;
+  for (guint i = 0; i < reading->notes->len; i++)
+    if (strstr (g_ptr_array_index (reading->notes, i), words) != NULL)
+      return TRUE;
+  return FALSE;
+}
+
+static void
+test_graph (void **state)
+{
+  const GraphCase *c = *state;
+  GError *error = NULL;
+  g_autofree char *path = fixture_path (c->name);
+  g_autoptr (TopoReading) reading = read_path (path, c->gpu, NULL, &error);
+  assert_no_error (error);
+  const TopoGraph *graph = reading->machine->graph;
+  assert_string_equal (reading->machine->gpu->slug, c->found_gpu);
+  assert_int_equal (topo_graph_count (graph, TOPO_VERTEX_GPU), c->gpus);
+  assert_int_equal (topo_graph_count (graph, TOPO_VERTEX_NIC), c->nics);
+  assert_int_equal (topo_graph_count (graph, TOPO_VERTEX_PCIE_SWITCH), c->switches);
+  assert_int_equal (topo_graph_count (graph, TOPO_VERTEX_CPU), c->cpus);
+  assert_int_equal (topo_gpu_links (graph, 0, 1), c->links_01);
+  if (c->words != NULL)
+    assert_true (says (reading, c->words));
+  assert_round_trip (reading);
+}
+
+/* ---- what is refused, and why ---- */
+
+typedef struct {
+  const char *name;
+  const char *gpu, *machine;
+  const char *message;
+} RefusedCase;
+
+static const RefusedCase refused_cases[] = {
+  { "smi-p2p.txt", NULL, NULL, "P2P capability matrix" },
+  { "smi-header-only.txt", NULL, NULL, "a header but no rows" },
+  { "smi-two-x.txt", NULL, NULL, "line 3: row 'GPU1' has its X where row 'GPU0' has its own" },
+  { "smi-cut.txt", "a100-sxm-80g", NULL,
+    "found 18 NVLink links at one GPU, but 'a100-sxm-80g' has 12" },
+  { "smi-pairs.txt", "l40s", NULL, "'l40s' has 0" },
+  { "smi-pairs.txt", "h100-sxm-800g", NULL, "h100-sxm" },
+  { "nccl-cut.xml", NULL, NULL, "not well-formed XML" },
+  { "nccl-partial.xml", NULL, "hgx-h100", "found 4 GPUs, but a node of 'hgx-h100' has 8" },
+  { "hwloc-1.xml", NULL, NULL, "XML of hwloc 1" },
+};
+
+static void
+test_refused (void **state)
+{
+  const RefusedCase *c = *state;
+  GError *error = NULL;
+  g_autofree char *path = fixture_path (c->name);
+  g_autoptr (TopoReading) reading = read_path (path, c->gpu, c->machine, &error);
+  assert_null (reading);
+  assert_message (error, c->message);
+  g_clear_error (&error);
+}
+
+/* ---- format detection ---- */
+
+typedef struct {
+  const char *name, *text;
+  TopoFormat format;
+} FormatCase;
+
+static const FormatCase format_cases[] = {
+  { "format/empty", "", TOPO_FORMAT_UNKNOWN },
+  { "format/prose", "nothing to see\n", TOPO_FORMAT_UNKNOWN },
+  { "format/matrix", "GPU0 X\n", TOPO_FORMAT_SMI_TOPO },
+  { "format/xml_comment", "<!-- <topology> -->\n<system version=\"1\">", TOPO_FORMAT_NCCL_XML },
+  { "format/hwloc", "<?xml version=\"1.0\"?>\n<topology version=\"2.0\">", TOPO_FORMAT_HWLOC_XML },
+  { "format/other_xml", "<html>GPU</html>", TOPO_FORMAT_UNKNOWN },
+  { "format/machine", "# mine\n[machine]\nname = x\n", TOPO_FORMAT_MACHINE },
+  { "format/nvbandwidth", "{\"nvbandwidth\": {}}", TOPO_FORMAT_NVBANDWIDTH_JSON },
+  { "format/nccl_tests", "#  size  time  algbw  busbw\n", TOPO_FORMAT_NCCL_TESTS_TEXT },
+};
+
+static void
+test_format (void **state)
+{
+  const FormatCase *c = *state;
+  assert_int_equal (topo_format_detect (c->text, strlen (c->text)), c->format);
+}
+
+/* ---- places, matrix, checks ---- */
+
+static void
+test_places (void **state)
+{
+  GError *error = NULL;
+  g_autofree char *path = fixture_path ("smi-prefixed.txt");
+  g_autoptr (TopoReading) reading = read_path (path, NULL, NULL, &error);
+  assert_no_error (error);
+  const TopoGraph *graph = reading->machine->graph;
+  gint64 gpu = topo_graph_find (graph, TOPO_VERTEX_GPU, 2);
+  gint64 nic = topo_graph_find (graph, TOPO_VERTEX_NIC, 0);
+  TopoRoute route;
+  assert_int_equal (topo_graph_vertex (graph, (guint32)gpu)->numa, 1);
+  assert_string_equal (topo_graph_vertex (graph, (guint32)nic)->name, "mlx5_0");
+  assert_true (topo_route_find (graph, (guint32)gpu, (guint32)nic, FALSE, &route, &error));
+  assert_int_equal (route.type, TOPO_PATH_PXB);
+}
+
+static void
+test_matrix_is_the_file (void **state)
+{
+  GError *error = NULL;
+  g_autofree char *path = fixture_path ("smi-pairs.txt");
+  g_autoptr (TopoReading) reading = read_path (path, NULL, NULL, &error);
+  assert_no_error (error);
+  g_autofree char *matrix = topo_write_matrix (reading);
+  g_auto (GStrv) lines = g_strsplit (matrix, "\n", -1);
+  assert_non_null (strstr (lines[0], "bnxt_re0"));
+  assert_non_null (strstr (lines[1], "GPU0       X        NV6      SYS      SYS      PIX      0"));
+  /* without the words of the file the graph gives the same */
+  for (guint i = 0; i < reading->n_cells * reading->n_cells; i++)
+    *reading->cells[i] = '\0';
+  g_autofree char *derived = topo_write_matrix (reading);
+  assert_string_equal (derived, matrix);
+}
+
+static void
+test_merge_with_machine (void **state)
+{
+  GError *error = NULL;
+  g_autofree char *path = fixture_path ("nccl-partial.xml");
+  g_autoptr (TopoReading) reading = read_path (path, NULL, "a100-pcie-nvlink", &error);
+  assert_no_error (error);
+  assert_string_equal (reading->machine->gpu->slug, "a100-pcie-80g");
+  assert_int_equal (topo_gpu_links (reading->machine->graph, 0, 1), 12);
+  assert_int_equal (topo_gpu_links (reading->machine->graph, 1, 2), 0);
+  assert_int_equal (reading->machine->fabric, TOPO_FABRIC_IB);
+  /* what NCCL takes between AMD's sockets, as the file names the CPU */
+  assert_near (reading->machine->inter_socket_bytes_per_s, 16e9, 1e-12);
+  assert_round_trip (reading);
+  g_autoptr (TopoMachine) machine = topo_reading_steal_machine (reading, &error);
+  assert_no_error (error);
+  assert_non_null (machine);
+}
+
+static void
+test_check (void **state)
+{
+  GError *error = NULL;
+  g_autofree char *path = fixture_path ("smi-lost-links.txt");
+  g_autoptr (TopoReading) reading = read_path (path, "h100-sxm-80g", NULL, &error);
+  g_autoptr (TopoMachine) expected = load_machine ("hgx-h100");
+  assert_no_error (error);
+  g_autoptr (GPtrArray) lines = topo_machine_differences (reading->machine, expected);
+  /* 4 GPUs of 8, and GPU 3 without links to 0, 1 and 2 */
+  assert_int_equal (lines->len, 4);
+  assert_string_equal (g_ptr_array_index (lines, 0), "4 GPUs, expected 8");
+  assert_string_equal (g_ptr_array_index (lines, 1), "GPU0–GPU3: no NVLink, expected NV18");
+  g_autoptr (GPtrArray) none = topo_machine_differences (expected, expected);
+  assert_int_equal (none->len, 0);
+  /* The three that are joined talk at 18 x 25 GB/s; with the fourth it is PCIe. */
+  TopoSubset three, four;
+  topo_machine_subset (reading->machine, 7, &three);
+  topo_machine_subset (reading->machine, 15, &four);
+  assert_int_equal (three.link_class, TOPO_LINK_CLASS_NVLINK4);
+  assert_near (three.bytes_per_s, 450e9, 1e-12);
+  assert_true (topo_link_class_is_pcie (four.link_class));
+}
+
+static void
+test_unknown_gpu_is_no_machine (void **state)
+{
+  GError *error = NULL;
+  g_autofree char *path = fixture_path ("smi-pairs.txt");
+  g_autoptr (TopoReading) reading = read_path (path, NULL, NULL, &error);
+  assert_no_error (error);
+  assert_null (topo_reading_steal_machine (reading, &error));
+  assert_message (error, "give --gpu");
+  g_clear_error (&error);
+}
+
+/* ---- measurements ---- */
+
+static const TopoMeasurement *
+measurement (const TopoReading *reading, guint i)
+{
+  assert_true (i < reading->measurements->len);
+  return &g_array_index (reading->measurements, TopoMeasurement, i);
+}
+
+static void
+test_nccl_tests_text (void **state)
+{
+  GError *error = NULL;
+  g_autofree char *path = fixture_path ("nccl-tests.txt");
+  g_autoptr (TopoReading) reading = read_path (path, NULL, NULL, &error);
+  assert_no_error (error);
+  assert_null (reading->machine);
+  assert_int_equal (reading->measurements->len, 4);
+  const TopoMeasurement *m = measurement (reading, 1);
+  assert_string_equal (m->what, "all_gather");
+  assert_int_equal (m->ranks, 2);
+  assert_int_equal (m->size_bytes, 1048576);
+  assert_near (m->time_s, 25e-6, 1e-12);
+  assert_near (m->busbw_bytes_per_s, 20.97e9, 1e-12);
+  assert_true (m->in_place);
+}
+
+static void
+test_nccl_tests_json (void **state)
+{
+  GError *error = NULL;
+  g_autofree char *path = fixture_path ("nccl-tests.json");
+  g_autoptr (TopoReading) reading = read_path (path, NULL, NULL, &error);
+  assert_no_error (error);
+  assert_int_equal (reading->measurements->len, 2);
+  const TopoMeasurement *m = measurement (reading, 0);
+  assert_string_equal (m->what, "all_reduce");
+  assert_int_equal (m->ranks, 4);
+  assert_near (m->busbw_bytes_per_s, 39.3216e9, 1e-12);
+  assert_near (measurement (reading, 1)->time_s, 50e-6, 1e-12);
+  /* of the environment nothing is kept */
+  for (guint i = 0; i < reading->notes->len; i++)
+    assert_null (strstr (g_ptr_array_index (reading->notes, i), "do-not-store"));
+}
+
+static void
+test_nvbandwidth (void **state)
+{
+  GError *error = NULL;
+  g_autofree char *path = fixture_path ("nvbandwidth.json");
+  g_autoptr (TopoReading) reading = read_path (path, NULL, NULL, &error);
+  assert_no_error (error);
+  assert_int_equal (reading->measurements->len, 6);
+  const TopoMeasurement *copy = measurement (reading, 0), *host = measurement (reading, 3);
+  assert_true (copy->from == 0 && copy->to == 1);
+  assert_near (copy->busbw_bytes_per_s, 276.07e9, 1e-12);
+  assert_true (host->from == 1 && host->to == TOPO_MEASUREMENT_HOST);
+  assert_near (measurement (reading, 4)->time_s, 750.5e-9, 1e-12);
+  assert_true (says (reading, "multinode_x: Waived"));
+}
+
+/* ---- the catalog's own machines ---- */
+
+static void
+test_catalog_round_trip (void **state)
+{
+  GError *error = NULL;
+  g_autoptr (BaseCatalog) catalog = open_catalog ();
+  TopoReadOptions options = { catalog, NULL, NULL };
+  g_auto (GStrv) slugs = base_catalog_list (catalog, "machines");
+  assert_true (g_strv_length (slugs) > 20);
+  for (char **slug = slugs; *slug != NULL; slug++) {
+    g_autoptr (TopoReading) reading = topo_reading_new_from_machine (*slug, &options, &error);
+    assert_no_error (error);
+    assert_round_trip (reading);
+    g_autofree char *matrix = topo_write_matrix (reading);
+    g_autofree char *dot = topo_write_dot (reading->machine);
+    assert_true (strlen (matrix) > 20 && g_str_has_prefix (dot, "graph topology {"));
+  }
+}
+
+int
+main (void)
+{
+  const struct CMUnitTest fixed[] = {
+    cmocka_unit_test (test_places),
+    cmocka_unit_test (test_matrix_is_the_file),
+    cmocka_unit_test (test_merge_with_machine),
+    cmocka_unit_test (test_check),
+    cmocka_unit_test (test_unknown_gpu_is_no_machine),
+    cmocka_unit_test (test_nccl_tests_text),
+    cmocka_unit_test (test_nccl_tests_json),
+    cmocka_unit_test (test_nvbandwidth),
+    cmocka_unit_test (test_catalog_round_trip),
+  };
+  struct CMUnitTest tests[G_N_ELEMENTS (fixed) + G_N_ELEMENTS (graph_cases)
+                          + G_N_ELEMENTS (refused_cases) + G_N_ELEMENTS (format_cases)];
+  guint n = 0;
+  for (guint i = 0; i < G_N_ELEMENTS (fixed); i++)
+    tests[n++] = fixed[i];
+  for (guint i = 0; i < G_N_ELEMENTS (graph_cases); i++)
+    tests[n++] = (struct CMUnitTest){ .name = graph_cases[i].name,
+                                      .test_func = test_graph,
+                                      .initial_state = (void *)&graph_cases[i] };
+  for (guint i = 0; i < G_N_ELEMENTS (refused_cases); i++)
+    tests[n++] = (struct CMUnitTest){ .name = refused_cases[i].name,
+                                      .test_func = test_refused,
+                                      .initial_state = (void *)&refused_cases[i] };
+  for (guint i = 0; i < G_N_ELEMENTS (format_cases); i++)
+    tests[n++] = (struct CMUnitTest){ .name = format_cases[i].name,
+                                      .test_func = test_format,
+                                      .initial_state = (void *)&format_cases[i] };
+  return cmocka_run_group_tests (tests, NULL, NULL);
+}
