@@ -1,0 +1,260 @@
+/* app/validate_row.c - one row: resolved, predicted, compared. */
+#include "app/validate-private.h"
+
+#include "costmodel/oomrisk.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#define GIB      1073741824.0
+#define Z_OF_P90 1.2815515655446004 /* normal quantile of 0.9 */
+
+static const char *const mem_kind_names[APP_MEM_N_KINDS]
+    = { "none", "allocated", "reserved", "driver", "unstated" };
+
+const char *
+app_mem_kind_name (AppMemKind kind)
+{
+  g_return_val_if_fail ((guint)kind < APP_MEM_N_KINDS, "?");
+  return mem_kind_names[kind];
+}
+
+gboolean
+validate_skip (ValidateCase *c, const char *format, ...)
+{
+  va_list arguments;
+
+  va_start (arguments, format);
+  if (c->skip == NULL)
+    c->skip = g_strdup_vprintf (format, arguments);
+  va_end (arguments);
+  return TRUE;
+}
+
+void
+validate_assume (ValidateCase *c, const char *column)
+{
+  if (!validate_is_assumed (c, column))
+    g_ptr_array_add (c->assumed, g_strdup (column));
+}
+
+gboolean
+validate_is_assumed (const ValidateCase *c, const char *column)
+{
+  return g_ptr_array_find_with_equal_func (c->assumed, column, g_str_equal, NULL);
+}
+
+const char *
+validate_field (ValidateCase *c, const char *column)
+{
+  const char *text = validate_cell (&c->cells, column);
+  const char *fallback = NULL;
+
+  if (*text != '\0')
+    return text;
+  fallback = g_hash_table_lookup (c->setting.profile->row_defaults, column);
+  if (fallback == NULL)
+    return "";
+  validate_assume (c, column);
+  return fallback;
+}
+
+/* What is predicted: the training of language models. */
+static void
+check_scope (ValidateCase *c)
+{
+  const char *phase = validate_cell (&c->cells, "phase");
+  const char *arch = validate_cell (&c->cells, "arch");
+
+  if (!g_str_equal (phase, "train"))
+    validate_skip (c, "phase '%s' is not predicted", phase);
+  else if (!g_str_equal (arch, "dense") && !g_str_equal (arch, "moe"))
+    validate_skip (c, "arch '%s' is not predicted", arch);
+}
+
+gboolean
+validate_case_init (ValidateCase *out, ValidateShelf *shelf, const ValidateCells *cells,
+                    GError **error)
+{
+  gboolean ok = TRUE;
+
+  *out = (ValidateCase){ .cells = *cells };
+  out->assumed = g_ptr_array_new_with_free_func (g_free);
+  out->setting.catalog = shelf->catalog;
+  out->setting.calibration = shelf->calibration;
+  check_scope (out);
+  if (out->skip == NULL)
+    ok = validate_resolve_machine (out, shelf, error);
+  if (ok && out->skip == NULL)
+    ok = validate_resolve_model (out, shelf, error);
+  if (ok && out->skip == NULL)
+    ok = validate_resolve_layout (out, error);
+  if (!ok)
+    validate_case_clear (out);
+  return ok;
+}
+
+void
+validate_case_clear (ValidateCase *c)
+{
+  if (c == NULL)
+    return;
+  g_clear_pointer (&c->setting.arch, model_arch_free);
+  g_clear_pointer (&c->assumed, g_ptr_array_unref);
+  g_clear_pointer (&c->skip, g_free);
+  model_layout_clear (&c->layout);
+}
+
+/* ---- what was measured ---- */
+
+static gboolean
+measured_step (const ValidateCase *c, double *out_s, GError **error)
+{
+  double step_s = NAN, rate = NAN;
+  const ModelJob *job = &c->problem.job;
+
+  if (!validate_cell_number (&c->cells, "step_s", &step_s, error)
+      || !validate_cell_number (&c->cells, "tok_s_gpu", &rate, error))
+    return FALSE;
+  if (!(step_s > 0) && rate > 0)
+    step_s = (double)job->global_batch * (double)job->seq / (rate * c->problem.problem.gpus);
+  *out_s = step_s > 0 ? step_s : NAN;
+  return TRUE;
+}
+
+static AppMemKind
+mem_kind_of (const char *word)
+{
+  for (guint i = APP_MEM_ALLOCATED; i < APP_MEM_N_KINDS; i++)
+    if (g_str_equal (word, mem_kind_names[i]))
+      return (AppMemKind)i;
+  return *word == '\0' ? APP_MEM_UNSTATED : APP_MEM_NONE;
+}
+
+static const char *
+word_or (const char *cell, const char *fallback)
+{
+  return *cell != '\0' || fallback == NULL ? cell : fallback;
+}
+
+static guint64
+view_bytes (const CostStageMemory *memory, AppMemKind kind)
+{
+  switch (kind) {
+  case APP_MEM_ALLOCATED:
+    return memory->allocated_bytes;
+  case APP_MEM_DRIVER:
+    return memory->peak_bytes;
+  default:
+    return memory->reserved_bytes;
+  }
+}
+
+/* Of the stage that @scope names; the fullest in that view for any other word. */
+static guint64
+predicted_view (const CostPrediction *prediction, AppMemKind kind, const char *scope)
+{
+  guint64 most = 0;
+
+  if (g_str_equal (scope, "rank0"))
+    return view_bytes (&prediction->stages[0].memory, kind);
+  if (g_str_equal (scope, "last-rank"))
+    return view_bytes (&prediction->stages[prediction->n_stages - 1].memory, kind);
+  for (guint32 i = 0; i < prediction->n_stages; i++)
+    most = MAX (most, view_bytes (&prediction->stages[i].memory, kind));
+  return most;
+}
+
+static gboolean
+compare_memory (const ValidateCase *c, const AppValidateRequest *request,
+                const CostPrediction *prediction, AppValidateRow *row, GError **error)
+{
+  const CostMemoryNumbers *numbers = &c->setting.numbers.memory;
+  const char *kind = word_or (validate_cell (&c->cells, "mem_kind"), request->mem_kind);
+  const char *scope = word_or (validate_cell (&c->cells, "mem_scope"), request->mem_scope);
+  gboolean moe = g_str_equal (validate_cell (&c->cells, "arch"), "moe");
+  double gib = NAN, sigma = moe ? numbers->sigma_moe : numbers->sigma_dense;
+
+  if (!validate_cell_number (&c->cells, "mem_gib", &gib, error))
+    return FALSE;
+  if (c->problem.problem.is_layout_assumed)
+    sigma += numbers->sigma_assumed;
+  row->mem_kind = gib > 0 ? mem_kind_of (kind) : APP_MEM_NONE;
+  row->predicted_bytes = (double)predicted_view (prediction, row->mem_kind, scope);
+  row->predicted_p10_bytes = row->predicted_bytes * exp (-Z_OF_P90 * sigma);
+  row->predicted_p90_bytes = row->predicted_bytes * exp (Z_OF_P90 * sigma);
+  row->measured_bytes = row->mem_kind != APP_MEM_NONE ? gib * GIB : NAN;
+  return TRUE;
+}
+
+static void
+add_groups (const ValidateCase *c, const AppValidateRequest *request, AppValidateRow *row)
+{
+  guint n = g_strv_length ((char **)request->by);
+
+  row->groups = g_new0 (char *, n + 1);
+  for (guint i = 0; i < n; i++)
+    row->groups[i] = g_strdup (validate_cell (&c->cells, request->by[i]));
+}
+
+/* What does not depend on the prediction. */
+static AppValidateRow *
+row_new (const ValidateCase *c, const AppValidateRequest *request)
+{
+  AppValidateRow *row = g_new0 (AppValidateRow, 1);
+  const char *fits = validate_cell (&c->cells, "fits");
+
+  row->id = g_strdup (validate_cell (&c->cells, "id"));
+  add_groups (c, request, row);
+  row->ran = !g_str_equal (fits, "0");
+  row->risk_known = !validate_is_assumed (c, "recompute") && !validate_is_assumed (c, "dtype")
+                    && !validate_is_assumed (c, "attn");
+  row->profile = g_strdup (c->setting.profile->name);
+  row->machine = g_strdup (c->setting.machine->slug);
+  row->layout_text = model_layout_format (&c->layout, c->setting.profile);
+  row->assumed = g_ptr_array_ref (c->assumed);
+  return row;
+}
+
+AppValidateRow *
+validate_row_predict (ValidateCase *c, const AppValidateRequest *request, GError **error)
+{
+  g_auto (CostPrediction) prediction = { 0 };
+  g_autoptr (GError) why = NULL;
+  AppValidateRow *row = NULL;
+  double use = NAN;
+
+  if (!validate_cell_number (&c->cells, "use", &use, error))
+    return NULL;
+  if (!cost_predict (&c->problem.problem, &c->layout, &prediction, &why)) {
+    validate_skip (c, "%s", why->message);
+    return NULL;
+  }
+  row = row_new (c, request);
+  row->use = isnan (use) ? 1 : use;
+  row->predicted_s = prediction.step_s;
+  row->predicted_p10_s = prediction.step_s_p10;
+  row->predicted_p90_s = prediction.step_s_p90;
+  row->oom_risk = prediction.oom_risk;
+  memcpy (row->breakdown_s, prediction.breakdown_s, sizeof row->breakdown_s);
+  if (measured_step (c, &row->measured_s, error)
+      && compare_memory (c, request, &prediction, row, error))
+    return row;
+  validate_row_free (row);
+  return NULL;
+}
+
+void
+validate_row_free (AppValidateRow *row)
+{
+  if (row == NULL)
+    return;
+  g_free (row->id);
+  g_strfreev (row->groups);
+  g_free (row->profile);
+  g_free (row->machine);
+  g_free (row->layout_text);
+  g_clear_pointer (&row->assumed, g_ptr_array_unref);
+  g_free (row);
+}

@@ -1,0 +1,11 @@
+/* cli/validate_json.h - a validation as JSON and as text. */
+#pragma once
+#include "app/validate.h"
+#include "cli/cli.h"
+#include <json-glib/json-glib.h>
+G_BEGIN_DECLS
+void cli_json_validation (JsonBuilder *builder, const AppValidation *validation,
+                          gboolean with_residuals);
+/* @n_worst rows with their breakdown; --csv prints one line per row instead. */
+void cli_print_validation (const AppValidation *validation, guint n_worst, const CliCommon *common);
+G_END_DECLS
