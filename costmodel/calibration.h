@@ -153,6 +153,15 @@ char *cost_calibration_hash (const CostCalibration *calibration); /* (owned) of 
 gboolean cost_calibration_get (const CostCalibration *calibration, const char *group,
                                const char *key, double *out_value, double *out_spread);
 
+/* Where one number of @group lives, for fits that try other values: write it, then resolve again.
+ * @out_min, @out_max: (out) its legal range. (borrowed), NULL if the file does not say it. */
+double *cost_calibration_slot (CostCalibration *calibration, const char *group, const char *key,
+                               double *out_min, double *out_max);
+/* Adds "; @note" to the source of @group. FALSE if there is no such group. */
+gboolean cost_calibration_note_source (CostCalibration *calibration, const char *group,
+                                       const char *note);
+void cost_calibration_rename (CostCalibration *calibration, const char *name, const char *source);
+
 /* All of a calibration that one machine and profile need, resolved. Plain value but @assumed. */
 typedef struct {
   CostGpuNumbers gpu;

@@ -1,0 +1,60 @@
+/* costmodel/calibration_edit.c - changing numbers of a calibration that is in memory. */
+#include "costmodel/calibration-private.h"
+
+#include <string.h>
+
+/* The group called @title ("gpu hopper", "step") and the index of @key in it. */
+static CostCalibrationGroup *
+find_key (const CostCalibration *calibration, const char *title, const char *key, guint *out_index)
+{
+  for (guint g = 0; g < calibration->groups->len; g++) {
+    CostCalibrationGroup *group = g_ptr_array_index (calibration->groups, g);
+    g_autofree char *name = cost_calibration_group_title (group);
+    if (strcmp (name, title) != 0)
+      continue;
+    for (guint i = 0; i < cost_sections[group->section].n_keys; i++)
+      if (strcmp (cost_sections[group->section].keys[i].name, key) == 0
+          && (group->set & (1u << i)) != 0) {
+        *out_index = i;
+        return group;
+      }
+  }
+  return NULL;
+}
+
+double *
+cost_calibration_slot (CostCalibration *calibration, const char *title, const char *key,
+                       double *out_min, double *out_max)
+{
+  guint index = 0;
+  CostCalibrationGroup *group = find_key (calibration, title, key, &index);
+  if (group == NULL)
+    return NULL;
+  *out_min = cost_sections[group->section].keys[index].min;
+  *out_max = cost_sections[group->section].keys[index].max;
+  return &group->value[index];
+}
+
+gboolean
+cost_calibration_note_source (CostCalibration *calibration, const char *title, const char *note)
+{
+  for (guint g = 0; g < calibration->groups->len; g++) {
+    CostCalibrationGroup *group = g_ptr_array_index (calibration->groups, g);
+    g_autofree char *name = cost_calibration_group_title (group);
+    if (strcmp (name, title) != 0)
+      continue;
+    g_autofree char *before = group->source;
+    group->source = g_strdup_printf ("%s; %s", before, note);
+    return TRUE;
+  }
+  return FALSE;
+}
+
+void
+cost_calibration_rename (CostCalibration *calibration, const char *name, const char *source)
+{
+  g_free (calibration->name);
+  g_free (calibration->source);
+  calibration->name = g_strdup (name);
+  calibration->source = g_strdup (source);
+}
