@@ -62,6 +62,7 @@ typedef struct {
   TopoNic *nics;                  /* (owned) n_nics */
   double nic_bytes_per_s_per_gpu; /* of the worst-off GPU when all of a node send; 0 unknown */
   guint32 rails;                  /* 0 unknown or not rail-optimised */
+  double oversubscription_ratio;  /* NIC ports over what the spine carries, >= 1 */
   double price_usd_per_gpu_hour;  /* NaN unknown */
   char *price_as_of;              /* NULL unknown */
   char *price_source;             /* NULL unknown */
@@ -75,13 +76,14 @@ typedef struct {
       *islands; /* (owned) WIRING_SWITCH: sets of GPUs that share a switch; NULL = one set of all.
                        A GPU in none has lost its links and uses PCIe. */
   guint32 n_islands;
-  guint8 *fewer_links; /* (owned, nullable) WIRING_SWITCH: links of each GPU, where not all have
+  guint8 *fewer_links;     /* (owned, nullable) WIRING_SWITCH: links of each GPU, where not all have
                           direct_bytes_per_s; 0 = the usual number */
-  gint16 *gpu_numa;    /* (owned) NUMA node of each GPU of a node */
-  gint16 *gpu_switch;  /* (owned) PCIe switch, -1 = below the CPU directly or unknown */
-  TopoSubset *subsets; /* (owned, nullable) by bit mask, gpus_per_node <= 8 */
-  TopoGraph *graph;    /* (owned) */
-  char **assumed;      /* (owned) strv: what the file does not say, in words */
+  gint16 *gpu_numa;        /* (owned) NUMA node of each GPU of a node */
+  gint16 *gpu_switch;      /* (owned) PCIe switch, -1 = below the CPU directly or unknown */
+  TopoSubset *subsets;     /* (owned, nullable) by bit mask, gpus_per_node <= 8 */
+  TopoGraph *graph;        /* (owned) */
+  struct TopoPaths *paths; /* (owned, nullable) what groups share inside a node: contention.h */
+  char **assumed;          /* (owned) strv: what the file does not say, in words */
   char *source;
 } TopoMachine;
 
@@ -109,12 +111,18 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (TopoMachine, topo_machine_free)
 /* Every machine of the catalog, in slug order. Returns: (owned) GPtrArray of TopoMachine. */
 GPtrArray *topo_machine_load_all (const BaseCatalog *catalog, GError **error);
 
+/* Any two GPUs of a domain are joined alike: a switch (or torus, or host memory) that has lost no
+ * link. */
+gboolean topo_machine_is_uniform (const TopoMachine *machine);
+
 /* Class and rate of the GPUs in @mask (two bits or more) of one node. No allocation. */
 void topo_machine_subset (const TopoMachine *machine, guint64 mask, TopoSubset *out);
 
 /*
  * NIC rate, one direction, of the worst-off of the @senders (bits) of one node: each NIC is split
- * evenly over the senders it serves; a GPU that none serves has an even share of all.
+ * evenly over the senders it serves; a GPU that none serves has an even share of all. Where NICs
+ * serve unevenly, or PCIe, a link between CPUs or the spine may fill up before the ports do, it is
+ * what topo_contention_network() finds.
  */
 double topo_machine_nic_share (const TopoMachine *machine, guint64 senders);
 

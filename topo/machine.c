@@ -1,4 +1,5 @@
 /* topo/machine.c - reads a machine file and owns what it says. */
+#include "topo/contention.h"
 #include "topo/gpu-private.h"
 #include "topo/machine-private.h"
 #include <math.h>
@@ -24,6 +25,7 @@ topo_machine_free (TopoMachine *machine)
   g_free (machine->gpu_switch);
   g_free (machine->subsets);
   topo_graph_free (machine->graph);
+  topo_paths_free (machine->paths);
   g_strfreev (machine->assumed);
   g_free (machine->source);
   g_free (machine);
@@ -65,7 +67,7 @@ read_identity (BaseIni *ini, TopoMachine *machine, GError **error)
   /* A dump of a host without GPUs is a machine to look at. */
   guint64 fewest = topo_gpu_is_unknown (machine->gpu) ? 0 : 1;
   const char *name, *source;
-  machine->power_limit_ratio = 1;
+  machine->power_limit_ratio = machine->oversubscription_ratio = 1;
   base_ini_mark_used (ini, "machine", "gpu");
   if ((name = base_ini_get_string (ini, "machine", "name", error)) == NULL
       || !base_ini_get_count (ini, "machine", "gpus_per_node", fewest, TOPO_MAX_GPUS_PER_NODE,
@@ -110,6 +112,7 @@ check_domain (BaseIni *ini, const TopoMachine *machine, GError **error)
 TopoMachine *
 topo_machine_new_from_ini (BaseIni *ini, const char *slug, TopoGpu *gpu, GError **error)
 {
+  /* clang-format off */
   static const char *const known_keys[]
       = { "name",          "gpu",          "gpus_per_node",  "domain",         "power_limit_ratio",
           "source",        "wiring",       "nvls",           "kind",           "pairs",
@@ -118,7 +121,9 @@ topo_machine_new_from_ini (BaseIni *ini, const char *slug, TopoGpu *gpu, GError 
           "gpus",          "nics",         "fabric",         "nic_rate",       "serves",
           "joined",        "fewer",        "cpu_rate",       "parent",         "bridge",
           "names",         "nic_rates",    "nic_generation", "nic_lanes",      "uplink_lanes",
-          "rails",         "per_gpu_hour", "assumed",        "as_of",          NULL };
+          "rails",         "per_gpu_hour", "assumed",        "as_of",
+          "oversubscription_ratio",        NULL };
+  /* clang-format on */
   g_autoptr (TopoMachine) machine = g_new0 (TopoMachine, 1);
   g_auto (MachineLayout) layout;
   machine_layout_init (&layout);
@@ -135,6 +140,7 @@ topo_machine_new_from_ini (BaseIni *ini, const char *slug, TopoGpu *gpu, GError 
     return NULL;
   }
   machine_fill_subsets (machine);
+  topo_machine_fill_paths (machine);
   return g_steal_pointer (&machine);
 }
 

@@ -1,10 +1,12 @@
 /* topo/machine_network.c - [network] of a machine file: NICs, whom they serve, the fabric. */
+#include "topo/contention.h"
 #include "topo/machine-private.h"
 #include <math.h>
 #include <string.h>
 
-#define MAX_NICS            64
-#define MAX_NIC_BYTES_PER_S 1e13
+#define MAX_NICS             64
+#define MAX_NIC_BYTES_PER_S  1e13
+#define MAX_OVERSUBSCRIPTION 1e3
 
 static guint64
 all_gpus (const TopoMachine *machine)
@@ -177,7 +179,10 @@ machine_read_network (BaseIni *ini, TopoMachine *machine, MachineLayout *layout,
     machine_assume (machine, "the network is unknown: plans stay inside one node");
     return TRUE;
   }
-  if (!base_ini_get_count_optional (ini, "network", "rails", 1, MAX_NICS, &rails, error))
+  if (!base_ini_get_count_optional (ini, "network", "rails", 1, MAX_NICS, &rails, error)
+      || !base_ini_get_number_optional (ini, "network", "oversubscription_ratio", BASE_DIM_RATIO, 1,
+                                        MAX_OVERSUBSCRIPTION, &machine->oversubscription_ratio,
+                                        error))
     return FALSE;
   machine->rails = (guint32)rails;
   machine->n_nics = layout->nics->len;
@@ -194,6 +199,8 @@ double
 topo_machine_nic_share (const TopoMachine *machine, guint64 senders)
 {
   double worst = INFINITY, total = 0;
+  if (!topo_paths_only_ports_bind (machine))
+    return topo_contention_network (machine, senders, NULL);
   for (guint32 c = 0; c < machine->n_nics; c++)
     total += machine->nics[c].bytes_per_s;
   for (guint32 i = 0; i < machine->gpus_per_node; i++) {

@@ -98,9 +98,8 @@ compute_subset (const TopoMachine *machine, guint64 mask, TopoSubset *out)
   out->bytes_per_s = links * machine->direct_link_bytes_per_s;
 }
 
-/* Every GPU of the domain reaches every other at full rate. */
-static gboolean
-is_uniform (const TopoMachine *machine)
+gboolean
+topo_machine_is_uniform (const TopoMachine *machine)
 {
   return machine->wiring != TOPO_WIRING_NONE && machine->direct_count == NULL
          && machine->islands == NULL && machine->fewer_links == NULL;
@@ -109,7 +108,7 @@ is_uniform (const TopoMachine *machine)
 void
 topo_machine_subset (const TopoMachine *machine, guint64 mask, TopoSubset *out)
 {
-  if (is_uniform (machine)) {
+  if (topo_machine_is_uniform (machine)) {
     *out = (TopoSubset){ .link_class = topo_link_class_of (machine->direct, FALSE),
                          .bytes_per_s = machine->direct_bytes_per_s };
     return;
@@ -128,7 +127,7 @@ machine_fill_subsets (TopoMachine *machine)
   if (n <= 8) {
     TopoSubset *subsets = g_new0 (TopoSubset, (gsize)1 << n);
     for (guint64 mask = 0; mask < G_GUINT64_CONSTANT (1) << n; mask++)
-      if (!is_uniform (machine))
+      if (!topo_machine_is_uniform (machine))
         compute_subset (machine, mask, &subsets[mask]);
     machine->subsets = subsets;
   }

@@ -1,5 +1,6 @@
 /* topo/placement.c - shapes of arithmetic groups on nodes and racks. */
 #include "topo/placement.h"
+#include "topo/contention.h"
 #include <math.h>
 #include <string.h>
 
@@ -204,13 +205,16 @@ inter_rate (const Groups *groups, const TopoGroupShape *shape)
   return worst_nic_share (groups);
 }
 
-/* Any two GPUs of a domain are joined alike: a switch (or torus) that has lost no link. */
-static gboolean
-is_uniform (const TopoMachine *machine)
+/* Sets of a node that is no crossbar share PCIe and the links between CPUs with their siblings. */
+static void
+share_inside (const Groups *groups, TopoGroupShape *shape)
 {
-  gboolean joins_all = machine->wiring == TOPO_WIRING_SWITCH || machine->wiring == TOPO_WIRING_TORUS
-                       || machine->wiring == TOPO_WIRING_SHM;
-  return joins_all && machine->islands == NULL && machine->fewer_links == NULL;
+  TopoNodeShare share;
+  topo_contention_inside (groups->machine, groups->world, groups->stride,
+                          groups->pairs ? 0 : groups->size, &share);
+  shape->intra_bytes_per_s = share.subset.bytes_per_s;
+  shape->link_class = (guint16)share.subset.link_class;
+  shape->crosses_socket = share.subset.crosses_socket;
 }
 
 static void
@@ -224,11 +228,13 @@ describe (Groups *groups, TopoGroupShape *out)
   if (groups->size == 1)
     return;
   groups->domain = topo_machine_domain_in_use (machine, groups->world);
-  groups->uniform = is_uniform (machine);
+  groups->uniform = topo_machine_is_uniform (machine);
   if (!closed_form (groups, out)) {
     out->domains = 0;
     add_all_groups (groups, out);
   }
+  if (!groups->uniform && machine->paths != NULL)
+    share_inside (groups, out);
   out->nvls = machine->nvls && out->link_class != TOPO_LINK_CLASS_NONE
               && !topo_link_class_is_pcie ((TopoLinkClass)out->link_class);
   out->inter_bytes_per_s = inter_rate (groups, out);
