@@ -66,11 +66,10 @@ header_shift (const Matrix *matrix, gint *out)
     guint fits = 0, rows = 0;
     for (guint c = 0; c < matrix->n; c++) {
       gint h = (gint)c + shift;
-      if (matrix->row[c] == NULL)
+      if (matrix->row[c] == NULL || h < 0 || h >= (gint)header->len)
         continue;
       rows++;
-      fits += h >= 0 && h < (gint)header->len
-              && strcmp (g_ptr_array_index (header, h), matrix->row[c]->label) == 0;
+      fits += strcmp (g_ptr_array_index (header, h), matrix->row[c]->label) == 0;
     }
     if (rows > 0 && fits == rows) {
       *out = shift;

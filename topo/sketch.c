@@ -205,5 +205,6 @@ sketch_wiring (const Sketch *sketch, guint card_links, SketchWiring *out)
   else if (any)
     fill_links (sketch, out);
   out->inferred = switched;
-  out->ambiguous = out->wiring == TOPO_WIRING_MESH && card_links == 0;
+  out->ambiguous
+      = out->wiring == TOPO_WIRING_MESH && card_links == 0 && sketch->direct != TOPO_LINK_XGMI;
 }

@@ -150,8 +150,8 @@ take_header (SmiLines *lines, GArray *tokens)
   for (guint first = 0; first < tokens->len; first++) {
     g_autoptr (GPtrArray) names = g_ptr_array_new_with_free_func (g_free);
     gboolean affinity = FALSE, ok = TRUE, has_gpu = FALSE;
-    const char *start = smi_device_of (word_at (tokens, first));
-    if (start == NULL || !g_str_has_prefix (start, "GPU"))
+    const char *start = strstr (word_at (tokens, first), "GPU");
+    if (start == NULL || !g_ascii_isdigit (start[3]))
       continue;
     for (guint i = first; i < tokens->len && ok && !affinity; i++)
       ok = smi_split_names (i == first ? start : word_at (tokens, i), names, &affinity);
@@ -174,10 +174,11 @@ static void
 take_names (SmiLines *lines, GArray *tokens, const char *line, gsize length)
 {
   const char *first = word_at (tokens, 0), *second = word_at (tokens, 1);
-  gsize n = strlen (first);
-  if (tokens->len == 2 && n > 4 && first[n - 1] == ':' && g_str_has_prefix (first, "NIC")
-      && smi_device_of (second) != NULL)
-    g_hash_table_insert (lines->legend, g_strndup (first, n - 1), g_strdup (second));
+  const char *nic = tokens->len > 1 ? word_at (tokens, tokens->len - 2) : "";
+  const char *name = tokens->len > 1 ? smi_device_of (word_at (tokens, tokens->len - 1)) : NULL;
+  const char *at = strstr (nic, "NIC");
+  if (at != NULL && g_ascii_isdigit (at[3]) && g_str_has_suffix (at, ":") && name != NULL)
+    g_hash_table_insert (lines->legend, g_strndup (at, strlen (at) - 1), g_strdup (name));
   if (tokens->len < 4 || strcmp (first, "GPU") != 0 || !g_str_has_suffix (second, ":"))
     return;
   g_autofree char *text = g_strndup (line, length);

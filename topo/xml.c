@@ -37,6 +37,11 @@ on_start (GMarkupParseContext *context, const char *name, const char **names, co
                  "more than %d levels or %d elements", MAX_DEPTH, MAX_ELEMENTS);
     return;
   }
+  if (builder->open == NULL && builder->root != NULL) {
+    g_set_error (error, G_MARKUP_ERROR, G_MARKUP_ERROR_INVALID_CONTENT,
+                 "a second root element '%s'", name);
+    return;
+  }
   XmlNode *node = g_new0 (XmlNode, 1);
   g_markup_parse_context_get_position (context, &line, NULL);
   node->name = g_strdup (name);
