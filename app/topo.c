@@ -10,7 +10,7 @@ is_slug (const BaseCatalog *catalog, const char *name)
 {
   g_auto (GStrv) slugs = base_catalog_list (catalog, "machines");
 
-  return g_strv_contains ((const char *const *) slugs, name);
+  return g_strv_contains ((const char *const *)slugs, name);
 }
 
 /* A path is what looks like one; a bare name is a slug first. */

@@ -46,13 +46,15 @@ add_where (CliTable *table, const TopoMeasurement *m)
   else if (m->from >= 0)
     cli_table_cell (table, "GPU%d to GPU%d", m->from, m->to);
   else
-    cli_table_cell_owned (table, m->ranks > 0 ? g_strdup_printf ("%u ranks", m->ranks) : g_strdup (""));
+    cli_table_cell_owned (table,
+                          m->ranks > 0 ? g_strdup_printf ("%u ranks", m->ranks) : g_strdup (""));
 }
 
 static void
 print_measurements (const GArray *measurements, gboolean csv)
 {
-  static const char *const headers[] = { "what", "where", "size", "time", "bus bandwidth", "in place" };
+  static const char *const headers[]
+      = { "what", "where", "size", "time", "bus bandwidth", "in place" };
   g_autoptr (CliTable) table = cli_table_new ();
 
   for (gsize i = 0; i < G_N_ELEMENTS (headers); i++)
@@ -63,9 +65,10 @@ print_measurements (const GArray *measurements, gboolean csv)
     cli_table_row (table);
     cli_table_cell (table, "%s", m->what);
     add_where (table, m);
-    cli_table_cell_owned (table, m->size_bytes > 0 ? base_units_format_bytes ((double) m->size_bytes)
+    cli_table_cell_owned (table, m->size_bytes > 0 ? base_units_format_bytes ((double)m->size_bytes)
                                                    : g_strdup (""));
-    cli_table_cell_owned (table, isnan (m->time_s) ? g_strdup ("") : base_units_format_seconds (m->time_s));
+    cli_table_cell_owned (table, isnan (m->time_s) ? g_strdup ("")
+                                                   : base_units_format_seconds (m->time_s));
     cli_table_cell_owned (table, isnan (m->busbw_bytes_per_s) ? g_strdup ("")
                                                               : rate_text (m->busbw_bytes_per_s));
     cli_table_cell (table, "%s", m->in_place ? "yes" : "");
@@ -85,7 +88,7 @@ print_words (const TopoReading *reading)
        text != NULL && *text != NULL; text++)
     printf ("assumed: %s\n", *text);
   for (guint i = 0; i < reading->notes->len; i++)
-    printf ("note: %s\n", (const char *) g_ptr_array_index (reading->notes, i));
+    printf ("note: %s\n", (const char *)g_ptr_array_index (reading->notes, i));
 }
 
 static void
@@ -134,8 +137,9 @@ print_as (const CliCommon *common, const TopoReading *reading, gboolean dot, gbo
   g_autoptr (GError) error = NULL;
 
   if ((dot || ini) && reading->machine == NULL) {
-    g_set_error (&error, APP_ERROR, APP_ERROR_USAGE, "'%s' (%s) holds measurements, expected a topology",
-                 reading->name, topo_format_name (reading->format));
+    g_set_error (&error, APP_ERROR, APP_ERROR_USAGE,
+                 "'%s' (%s) holds measurements, expected a topology", reading->name,
+                 topo_format_name (reading->format));
     return cli_fail (common, error);
   }
   if (dot) {
@@ -162,37 +166,44 @@ run (const CliVerb *verb, int argc, char **argv)
   g_autoptr (TopoReading) reading = NULL;
   gboolean live = FALSE, dot = FALSE, ini = FALSE;
   CliExit code = CLI_DONE;
-  const GOptionEntry entries[] = {
-    { "gpu", 0, 0, G_OPTION_ARG_STRING, &gpu, "Model of the GPUs, which a matrix does not tell", "GPU" },
-    { "machine", 0, 0, G_OPTION_ARG_STRING, &machine, "Fill in what a partial file leaves out", "MACHINE" },
-    { "check", 0, 0, G_OPTION_ARG_STRING, &expected, "Report differences; exit 1 when there are any", "MACHINE" },
-    { "dot", 0, 0, G_OPTION_ARG_NONE, &dot, "Print a graph for Graphviz", NULL },
-    { "ini", 0, 0, G_OPTION_ARG_NONE, &ini, "Print a machine file to edit", NULL },
-    { "live", 0, 0, G_OPTION_ARG_NONE, &live, "This host, through hwloc and the driver", NULL },
-    G_OPTION_ENTRY_NULL
-  };
+  const GOptionEntry entries[]
+      = { { "gpu", 0, 0, G_OPTION_ARG_STRING, &gpu,
+            "Model of the GPUs, which a matrix does not tell", "GPU" },
+          { "machine", 0, 0, G_OPTION_ARG_STRING, &machine,
+            "Fill in what a partial file leaves out", "MACHINE" },
+          { "check", 0, 0, G_OPTION_ARG_STRING, &expected,
+            "Report differences; exit 1 when there are any", "MACHINE" },
+          { "dot", 0, 0, G_OPTION_ARG_NONE, &dot, "Print a graph for Graphviz", NULL },
+          { "ini", 0, 0, G_OPTION_ARG_NONE, &ini, "Print a machine file to edit", NULL },
+          { "live", 0, 0, G_OPTION_ARG_NONE, &live, "This host, through hwloc and the driver",
+            NULL },
+          G_OPTION_ENTRY_NULL };
 
   if (!cli_parse (verb, argc, argv, entries, 0, 1, &common, &rest, &code))
     return code;
   if (live == (rest[0] != NULL))
-    g_set_error (&error, APP_ERROR, APP_ERROR_USAGE, "give one of a file, a machine of the catalog, and --live");
+    g_set_error (&error, APP_ERROR, APP_ERROR_USAGE,
+                 "give one of a file, a machine of the catalog, and --live");
   else if (common.json + dot + ini + (expected != NULL && !common.json) > 1)
-    g_set_error (&error, APP_ERROR, APP_ERROR_USAGE, "give at most one of --json, --dot, --ini and --check");
+    g_set_error (&error, APP_ERROR, APP_ERROR_USAGE,
+                 "give at most one of --json, --dot, --ini and --check");
   if (error != NULL)
     return cli_fail (&common, error);
   const AppTopoInputs inputs = { common.catalog, live ? "live" : rest[0], gpu, machine };
   reading = app_topo_read (&inputs, &error);
   if (reading == NULL)
     return cli_fail (&common, error);
-  return expected != NULL ? check (&common, reading, expected) : print_as (&common, reading, dot, ini);
+  return expected != NULL ? check (&common, reading, expected)
+                          : print_as (&common, reading, dot, ini);
 }
 
 const CliVerb cli_topo = {
   .name = "topo",
   .arguments = "FILE|MACHINE|--live [--json|--dot|--ini|--check MACHINE]",
   .summary = "Show, convert or check a topology",
-  .description = "FILE is nvidia-smi topo -m text, NCCL or hwloc XML, a machine file, or the output of "
-                 "nccl-tests or nvbandwidth; the format is found from its content. What it does not "
-                 "tell is unknown, and what was inferred is said.",
+  .description
+  = "FILE is nvidia-smi topo -m text, NCCL or hwloc XML, a machine file, or the output of "
+    "nccl-tests or nvbandwidth; the format is found from its content. What it does not "
+    "tell is unknown, and what was inferred is said.",
   .run = run,
 };

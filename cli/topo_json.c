@@ -98,7 +98,7 @@ add_measurement (JsonBuilder *builder, const TopoMeasurement *m)
   if (m->ranks > 0)
     cli_json_count (builder, "ranks", m->ranks);
   if (m->size_bytes > 0)
-    cli_json_count (builder, "bytes", (gint64) m->size_bytes);
+    cli_json_count (builder, "bytes", (gint64)m->size_bytes);
   if (!isnan (m->time_s))
     cli_json_number (builder, "time_s", m->time_s);
   if (!isnan (m->algbw_bytes_per_s))
