@@ -25,6 +25,7 @@ const char *app_mem_kind_name (AppMemKind kind); /* "allocated", … */
 /* One predicted row. NaN: not measured. */
 typedef struct {
   char *id;      /* (owned) */
+  char *family;  /* (owned) who measured, may be empty */
   double use;    /* 1 score it, 0.25 doubtful, 0 don't */
   char **groups; /* (owned) strv: the row's values of the columns asked for with @by */
   double predicted_s, predicted_p10_s, predicted_p90_s, measured_s;
@@ -110,4 +111,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (AppValidation, app_validation_free)
  * Returns: (owned) GPtrArray of borrowed AppValidateRow. */
 GPtrArray *app_validation_worst (const AppValidation *validation);
 
+/* Stores the run with a row per prediction. */
+gboolean app_validation_store (const AppValidation *validation, const AppValidateRequest *request,
+                               const char *db_path, GError **error);
 G_END_DECLS

@@ -108,8 +108,8 @@ validate_case_clear (ValidateCase *c)
 
 /* ---- what was measured ---- */
 
-static gboolean
-measured_step (const ValidateCase *c, double *out_s, GError **error)
+gboolean
+validate_measured_step (const ValidateCase *c, double *out_s, GError **error)
 {
   double step_s = NAN, rate = NAN;
   const ModelJob *job = &c->problem.job;
@@ -206,6 +206,7 @@ row_new (const ValidateCase *c, const AppValidateRequest *request)
   const char *fits = validate_cell (&c->cells, "fits");
 
   row->id = g_strdup (validate_cell (&c->cells, "id"));
+  row->family = g_strdup (validate_cell (&c->cells, "family"));
   add_groups (c, request, row);
   row->ran = !g_str_equal (fits, "0");
   row->risk_known = !validate_is_assumed (c, "recompute") && !validate_is_assumed (c, "dtype")
@@ -238,7 +239,7 @@ validate_row_predict (ValidateCase *c, const AppValidateRequest *request, GError
   row->predicted_p90_s = prediction.step_s_p90;
   row->oom_risk = prediction.oom_risk;
   memcpy (row->breakdown_s, prediction.breakdown_s, sizeof row->breakdown_s);
-  if (measured_step (c, &row->measured_s, error)
+  if (validate_measured_step (c, &row->measured_s, error)
       && compare_memory (c, request, &prediction, row, error))
     return row;
   validate_row_free (row);
@@ -251,6 +252,7 @@ validate_row_free (AppValidateRow *row)
   if (row == NULL)
     return;
   g_free (row->id);
+  g_free (row->family);
   g_strfreev (row->groups);
   g_free (row->profile);
   g_free (row->machine);

@@ -129,7 +129,8 @@ run (const CliVerb *verb, int argc, char **argv)
   cli_catch_interrupt ();
   validation = app_validate (&request, &error);
   cli_progress_end ();
-  if (validation == NULL)
+  if (validation == NULL
+      || (common.db != NULL && !app_validation_store (validation, &request, common.db, &error)))
     return cli_fail (&common, error);
   return answer (validation, &o, n_worst, &common);
 }
@@ -138,9 +139,11 @@ const CliVerb cli_validate = {
   .name = "validate",
   .arguments = "FILE… [--by COLUMN,…] [--residuals]",
   .summary = "Predict every row of measured runs and report how far off the predictions are",
-  .description = "FILE is a CSV with a row per run: model, GPU, layout and what was measured.\n"
-                 "Error = predicted / measured - 1. Rows that cannot be predicted are counted by\n"
-                 "reason; fields that a row leaves empty are filled from its framework's profile\n"
-                 "and counted too.",
+  .description
+  = "FILE is a CSV with a row per run: model, GPU, layout and what was measured.\n"
+    "Error = predicted / measured - 1. Rows that cannot be predicted are counted by\n"
+    "reason; fields that a row leaves empty are filled from its framework's profile\n"
+    "and counted too. With --db every prediction is stored: see table validation and view\n"
+    "accuracy.",
   .run = run,
 };

@@ -152,3 +152,25 @@ const DbTable db_assumed_table = TABLE ("assumed", assumed_fields);
 static const DbField rejected_fields[] = { FIELD (TEXT, reason), FIELD (COUNT, count) };
 #undef RECORD
 const DbTable db_rejected_table = TABLE ("rejected", rejected_fields);
+
+#define RECORD DbValidationRecord
+static const DbField validation_fields[] = {
+  FIELD (INT, calibration_id),
+  FIELD (TEXT, row_id),
+  FIELD (TEXT, family),
+  FIELD (REAL, use),
+  FIELD (TEXT, machine),
+  FIELD (TEXT, profile),
+  FIELD (TEXT, layout_text),
+  FIELD (REAL, predicted_s),
+  FIELD (REAL, predicted_s_p10),
+  FIELD (REAL, predicted_s_p90),
+  FIELD (REAL, measured_s),
+  FIELD (TEXT, mem_kind),
+  FIELD (INT_OR_NULL, predicted_bytes),
+  FIELD (INT_OR_NULL, measured_bytes),
+  FIELD (REAL, oom_risk),
+  FIELD (FLAG, ran),
+};
+#undef RECORD
+const DbTable db_validation_table = TABLE ("validation", validation_fields);

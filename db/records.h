@@ -198,4 +198,24 @@ typedef struct {
   gsize n_assumed;
 } DbPlanRecord;
 
+/* A measured run beside its prediction. */
+typedef struct {
+  gint64 calibration_id;
+  const char *row_id; /* id of the row in its file */
+  const char *family; /* who measured (nullable) */
+  double use;         /* 1: scored, 0.25: doubtful, 0: not */
+  const char *machine;
+  const char *profile;
+  const char *layout_text;
+  double predicted_s;
+  double predicted_s_p10;
+  double predicted_s_p90;
+  double measured_s;      /* NaN = no time was measured */
+  const char *mem_kind;   /* allocated, reserved, driver, unstated; NULL = no memory was measured */
+  gint64 predicted_bytes; /* in that view, 0 = absent */
+  gint64 measured_bytes;  /* 0 = absent */
+  double oom_risk;        /* 0..1 */
+  gboolean ran;           /* FALSE: ran out of memory */
+} DbValidationRecord;
+
 G_END_DECLS

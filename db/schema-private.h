@@ -5,6 +5,8 @@ G_BEGIN_DECLS
 
 /* SQL that takes an empty file to schema version 1. */
 extern const char db_schema_v1_sql[];
+/* From version 1 to version 2. */
+extern const char db_schema_v2_sql[];
 
 /*
  * Brings the file to this build's schema, one transaction per version.

@@ -56,6 +56,18 @@ gboolean db_store_whole_run (DbDatabase *db, const DbRunRecord *run, const DbPla
                              gsize n_plans, const DbRejectedRecord *rejected, gsize n_rejected,
                              gint64 *out_run_id, gint64 *out_plan_ids, GError **error);
 
+/*
+ * A finished run of measured rows beside their predictions, in one transaction.
+ *
+ * @run: its status must not be DB_RUN_RUNNING
+ * @rows: calibration_id from db_store_calibration(); their order is kept
+ * @skipped: why rows were not predicted, kept as rejections
+ */
+gboolean db_store_validation (DbDatabase *db, const DbRunRecord *run,
+                              const DbValidationRecord *rows, gsize n_rows,
+                              const DbRejectedRecord *skipped, gsize n_skipped, gint64 *out_run_id,
+                              GError **error);
+
 /* Deletes the plans of a run whose rank is beyond @keep_count (at each search point).
  * @out_deleted_count: (out, optional) */
 gboolean db_store_keep_best (DbDatabase *db, gint64 run_id, guint64 keep_count,

@@ -44,9 +44,9 @@ db_insert_run (DbDatabase *db, const DbRunRecord *run, gint64 *out_run_id, GErro
   return TRUE;
 }
 
-static gboolean
-insert_rejected (DbDatabase *db, gint64 run_id, const DbRejectedRecord *rejected, gsize n_rejected,
-                 GError **error)
+gboolean
+db_insert_rejected (DbDatabase *db, gint64 run_id, const DbRejectedRecord *rejected,
+                    gsize n_rejected, GError **error)
 {
   g_autoptr (DbStmt) stmt = db_sql_prepare (
       db,
@@ -86,9 +86,9 @@ prepare_finish (DbDatabase *db, GError **error)
   return db_sql_prepare (db, sql->str, error);
 }
 
-static gboolean
-finish_run (DbDatabase *db, gint64 run_id, DbRunStatus status, const char *message,
-            const char *finished_at, const DbRunCounts *counts, GError **error)
+gboolean
+db_finish_run (DbDatabase *db, gint64 run_id, DbRunStatus status, const char *message,
+               const char *finished_at, const DbRunCounts *counts, GError **error)
 {
   g_autofree char *now = db_now_utc ();
   g_autoptr (DbStmt) stmt = prepare_finish (db, error);
@@ -122,8 +122,8 @@ db_store_finish_run (DbDatabase *db, gint64 run_id, DbRunStatus status, const ch
   g_return_val_if_fail (status != DB_RUN_RUNNING && (guint)status < DB_RUN_N_STATUSES, FALSE);
   if (!db_sql_begin (db, "finishing a run", error))
     return FALSE;
-  gboolean ok = finish_run (db, run_id, status, message, NULL, counts, error)
-                && insert_rejected (db, run_id, rejected, n_rejected, error);
+  gboolean ok = db_finish_run (db, run_id, status, message, NULL, counts, error)
+                && db_insert_rejected (db, run_id, rejected, n_rejected, error);
   return db_sql_end (db, ok, "finishing a run", error);
 }
 
@@ -137,11 +137,11 @@ db_store_whole_run (DbDatabase *db, const DbRunRecord *run, const DbPlanRecord *
   gint64 run_id = 0;
   if (!db_sql_begin (db, "storing a run", error))
     return FALSE;
-  gboolean ok
-      = db_insert_run (db, run, &run_id, error)
-        && db_insert_plans (db, run_id, plans, n_plans, out_plan_ids, error)
-        && finish_run (db, run_id, run->status, run->message, run->finished_at, &run->counts, error)
-        && insert_rejected (db, run_id, rejected, n_rejected, error);
+  gboolean ok = db_insert_run (db, run, &run_id, error)
+                && db_insert_plans (db, run_id, plans, n_plans, out_plan_ids, error)
+                && db_finish_run (db, run_id, run->status, run->message, run->finished_at,
+                                  &run->counts, error)
+                && db_insert_rejected (db, run_id, rejected, n_rejected, error);
   if (!db_sql_end (db, ok, "storing a run", error))
     return FALSE;
   if (out_run_id != NULL)

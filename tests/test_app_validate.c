@@ -1,0 +1,322 @@
+/* Rows of measured runs: what they are taken for, what is compared with what, what is refused. */
+#include "app/predict.h"
+#include "app/validate.h"
+#include "tests/testutil.h"
+#include <glib/gstdio.h>
+
+#define GIB 1073741824.0
+
+static char *
+rows_path (void)
+{
+  return g_build_filename (g_getenv ("PLAIT_TEST_DIR"), "validate", "rows.csv", NULL);
+}
+
+static AppValidation *
+validate (const char *phase, const char *const *by, GError **error)
+{
+  g_autofree char *path = rows_path ();
+  const char *files[] = { path, NULL };
+  const AppValidateRequest request = { .files = files, .phase = phase, .by = by };
+  return app_validate (&request, error);
+}
+
+static const char *const by_family[] = { "family", NULL };
+
+static int
+setup (void **state)
+{
+  GError *error = NULL;
+  *state = validate (NULL, by_family, &error);
+  assert_no_error (error);
+  return 0;
+}
+
+static int
+teardown (void **state)
+{
+  app_validation_free (*state);
+  return 0;
+}
+
+static const AppValidateRow *
+find (const AppValidation *validation, const char *id)
+{
+  for (guint i = 0; i < validation->rows->len; i++) {
+    const AppValidateRow *row = g_ptr_array_index (validation->rows, i);
+    if (g_str_equal (row->id, id))
+      return row;
+  }
+  print_error ("no row '%s'\n", id);
+  fail ();
+  return NULL;
+}
+
+static gboolean
+assumes (const AppValidateRow *row, const char *column)
+{
+  return g_ptr_array_find_with_equal_func (row->assumed, column, g_str_equal, NULL);
+}
+
+static guint
+skipped (const AppValidation *validation, const char *reason)
+{
+  for (guint i = 0; i < validation->skipped->len; i++)
+    if (g_str_equal (g_array_index (validation->skipped, AppCount, i).name, reason))
+      return g_array_index (validation->skipped, AppCount, i).count;
+  return 0;
+}
+
+static DbPlan *
+predict (const char *model, const char *machine, const char *profile, guint64 gpus, guint64 batch,
+         guint64 seq, const char *layout)
+{
+  GError *error = NULL;
+  const AppPredictRequest request
+      = { .inputs = { .model = model, .machine = machine, .profile = profile, .dropout = -1 },
+          .gpus = gpus,
+          .global_batch = batch,
+          .seq = seq,
+          .layout = layout };
+  DbPlan *plan = app_predict (&request, &error);
+  assert_no_error (error);
+  return plan;
+}
+
+static const char gpt_layout[] = "tp=8,pp=8,vpp=3,sp=1,mbs=1,attn=unfused,recompute=selective";
+
+/* The row says by its columns what 'predict' is told by names: the answers are the same. */
+static void
+test_same_as_predict (void **state)
+{
+  const AppValidation *validation = *state;
+  g_autoptr (DbPlan) gpt
+      = predict ("gpt3-175b", "dgx-a100-80g", "megatron", 64, 64, 2048, gpt_layout);
+  g_autoptr (DbPlan) llama
+      = predict ("llama-3.1-8b", "hgx-h100", "generic", 8, 16, 8192, "tp=2,sp=1");
+  const AppValidateRow *row = find (validation, "gpt175");
+  assert_string_equal (row->profile, "megatron");
+  assert_near (row->predicted_s, gpt->plan.prediction.step_s, 1e-12);
+  assert_near (row->predicted_p10_s, gpt->plan.prediction.step_s_p10, 1e-12);
+  assert_near (row->oom_risk, gpt->plan.prediction.oom_risk, 1e-9);
+  assert_near (row->predicted_bytes, (double)gpt->plan.prediction.peak_bytes, 1e-12);
+  row = find (validation, "llama-bare");
+  assert_string_equal (row->profile, "generic");
+  assert_near (row->predicted_s, llama->plan.prediction.step_s, 1e-12);
+  assert_near (row->predicted_bytes, (double)llama->plan.prediction.reserved_bytes, 1e-12);
+  assert_int_equal (row->mem_kind, APP_MEM_UNSTATED);
+}
+
+/* 64 sequences of 2048 tokens at 32 tokens/s on each of 64 GPUs: 131072 / 2048 = 64 s. */
+static void
+test_measured (void **state)
+{
+  const AppValidation *validation = *state;
+  assert_near (find (validation, "gpt175")->measured_s, 13.75, 0);
+  assert_near (find (validation, "gpt175-first")->measured_s, 64, 1e-15);
+  assert_near (find (validation, "gpt175")->measured_bytes, 70 * GIB, 0);
+  assert_true (isnan (find (validation, "too-big")->measured_s));
+  assert_false (find (validation, "too-big")->ran);
+  assert_true (find (validation, "too-big")->oom_risk > 0.99); /* 18 bytes x 8e9 on 80 GB */
+}
+
+/* Rank 0 is the first stage, the last rank the last. */
+static void
+test_scope (void **state)
+{
+  const AppValidation *validation = *state;
+  g_autoptr (DbPlan) plan
+      = predict ("gpt3-175b", "dgx-a100-80g", "megatron", 64, 64, 2048, gpt_layout);
+  const DbStageMemoryRecord *stages = plan->plan.stage_rows;
+  assert_near (find (validation, "gpt175-first")->predicted_bytes,
+               (double)stages[0].allocated_bytes, 0);
+  assert_near (find (validation, "gpt175-last")->predicted_bytes,
+               (double)stages[plan->plan.n_stage_rows - 1].allocated_bytes, 0);
+}
+
+static void
+test_assumed (void **state)
+{
+  const AppValidation *validation = *state;
+  static const char *const filled[]
+      = { "cp", "pp", "vpp", "ep", "dp", "shard", "recompute", "dtype", "attn" };
+  const AppValidateRow *row = find (validation, "llama-bare");
+  for (guint i = 0; i < G_N_ELEMENTS (filled); i++)
+    assert_true (assumes (row, filled[i]));
+  assert_false (assumes (row, "inter_gbps")); /* one node */
+  assert_false (row->risk_known);
+  assert_true (assumes (find (validation, "gpt175"), "inter_gbps"));
+  assert_true (find (validation, "gpt175")->risk_known);
+  assert_true (assumes (find (validation, "card-only"), "machine"));
+  assert_string_equal (find (validation, "card-only")->machine, "l40s-8x-pcie");
+}
+
+/* tp = 16 goes over the network: a quarter of its rate takes at least twice as long. */
+static void
+test_network_of_the_row (void **state)
+{
+  const AppValidation *validation = *state;
+  const AppValidateRow *slow = find (validation, "slow-net");
+  const AppValidateRow *fast = find (validation, "fast-net");
+  assert_true (slow->breakdown_s[COST_PART_TP] > 2 * fast->breakdown_s[COST_PART_TP]);
+}
+
+/* Latent attention is known from the catalog's model of the same shape; modules from the notes. */
+static void
+test_deepseek (void **state)
+{
+  const AppValidateRow *row = find (*state, "deepseek");
+  assert_string_equal (row->profile, "nemo");
+  assert_non_null (strstr (row->layout_text, "recompute=selective:moe_act+mla_up_proj"));
+  assert_non_null (strstr (row->layout_text, "ep=64"));
+}
+
+static void
+test_skipped (void **state)
+{
+  const AppValidation *validation = *state;
+  static const char *const reasons[] = { "no mbs",
+                                         "no layers",
+                                         "layout: heads_not_divisible_by_tp",
+                                         "layout: stage_without_layer",
+                                         "GPU 'H101' is not in the catalog",
+                                         "phase 'decode' is not predicted",
+                                         "arch 'vit' is not predicted" };
+  for (guint i = 0; i < G_N_ELEMENTS (reasons); i++) {
+    if (skipped (validation, reasons[i]) != 1)
+      print_error ("reason '%s': not once\n", reasons[i]);
+    assert_int_equal (skipped (validation, reasons[i]), 1);
+  }
+  assert_int_equal (validation->skipped->len, G_N_ELEMENTS (reasons));
+  assert_int_equal (validation->n_rows, 16);
+  assert_int_equal (validation->rows->len, 9);
+}
+
+/* Scored times: gpt175, gpt175-first; llama-bare, slow-net, fast-net, card-only, deepseek. */
+static void
+test_groups (void **state)
+{
+  const AppValidation *validation = *state;
+  const GArray *groups = g_ptr_array_index (validation->groups, 0);
+  const AppErrorGroup *lab = &g_array_index (groups, AppErrorGroup, 0);
+  const AppErrorGroup *sc = &g_array_index (groups, AppErrorGroup, 1);
+  assert_int_equal (groups->len, 2);
+  assert_string_equal (lab->name, "lab");
+  assert_int_equal (lab->step_time.n, 5);
+  assert_int_equal (lab->memory.n, 0); /* its only figure is of no stated kind */
+  assert_int_equal (sc->step_time.n, 2);
+  assert_int_equal (sc->memory.n, 2);
+  assert_int_equal (validation->step_time.n, 7);
+  assert_int_equal (validation->step_time_all.n, 8);
+  assert_int_equal (validation->memory.n, 2);
+  assert_int_equal (validation->memory_by_kind[APP_MEM_UNSTATED].n, 1);
+  assert_int_equal (validation->oom.n_oom, 1);
+  assert_int_equal (validation->oom.oom_below_half, 0);
+  assert_int_equal (validation->oom.n_unknown, 1);
+}
+
+static void
+test_phase (void **state)
+{
+  GError *error = NULL;
+  g_autoptr (AppValidation) train = validate ("train", by_family, &error);
+  assert_no_error (error);
+  assert_int_equal (train->n_rows, 15);
+  assert_int_equal (skipped (train, "phase 'decode' is not predicted"), 0);
+}
+
+/* A cell of the first row replaced. */
+static const struct {
+  const char *name, *from, *to, *message;
+} bad_cells[] = {
+  { "word", ",64,8,,8,1,1,8,3,1,1,none", ",64,8,,eight,1,1,8,3,1,1,none", "column 'tp'" },
+  { "negative", ",64,8,,8,1,1,8,3,1,1,none", ",-64,8,,8,1,1,8,3,1,1,none", "column 'gpus'" },
+  { "zero", ",64,8,,8,1,1,8,3,1,1,none", ",64,8,,8,1,1,0,3,1,1,none", "column 'pp'" },
+  { "half", ",64,8,,8,1,1,8,3,1,1,none", ",64,8,,8,1,1,8.5,3,1,1,none", "column 'pp'" },
+  { "nan", ",13.75,,70,", ",nan,,70,", "column 'step_s'" },
+  { "huge", ",12288,96,96,", ",1e30,96,96,", "column 'hidden'" },
+  { "header", "id,family", "name,family", "id" },
+};
+
+static void
+test_bad_cell (void **state)
+{
+  gsize i = (gsize)(gintptr)*state; /* the index itself */
+  g_autofree char *path = rows_path ();
+  g_autofree char *text = NULL;
+  g_autofree char *bad = NULL;
+  g_autoptr (GError) error = NULL;
+  assert_true (g_file_get_contents (path, &text, NULL, NULL));
+  char *at = strstr (text, bad_cells[i].from);
+  assert_non_null (at);
+  int fd = g_file_open_tmp ("plait-rows-XXXXXX.csv", &bad, NULL);
+  assert_true (fd >= 0);
+  g_close (fd, NULL);
+  g_autofree char *changed = g_strdup_printf ("%.*s%s%s", (int)(at - text), text, bad_cells[i].to,
+                                              at + strlen (bad_cells[i].from));
+  assert_true (g_file_set_contents (bad, changed, -1, NULL));
+  const char *files[] = { bad, NULL };
+  const AppValidateRequest request = { .files = files, .by = by_family };
+  assert_null (app_validate (&request, &error));
+  g_unlink (bad);
+  assert_non_null (error);
+  assert_non_null (strstr (error->message, bad_cells[i].message));
+  assert_null (strchr (error->message, '\n'));
+}
+
+static void
+test_bad_request (void **state)
+{
+  static const char *const by_nothing[] = { "colour", NULL };
+  g_autoptr (GError) error = NULL;
+  const char *missing[] = { "/nonexistent/rows.csv", NULL };
+  AppValidateRequest request = { .files = missing, .by = by_family };
+  assert_null (validate (NULL, by_nothing, &error));
+  assert_non_null (strstr (error->message, "colour"));
+  g_clear_error (&error);
+  assert_null (app_validate (&request, &error));
+  assert_non_null (strstr (error->message, "/nonexistent/rows.csv"));
+}
+
+/* Nine in ten of the training rows of language models on known GPUs are predicted. */
+static void
+test_most_published_rows (void **state)
+{
+  g_autofree char *path = test_data_path ("measured/runs.csv");
+  g_autoptr (GError) error = NULL;
+  if (path == NULL || !g_file_test (path, G_FILE_TEST_EXISTS))
+    return;
+  const char *files[] = { path, NULL };
+  const AppValidateRequest request = { .files = files, .phase = "train", .by = by_family };
+  g_autoptr (AppValidation) validation = app_validate (&request, &error);
+  assert_no_error (error);
+  guint in_scope = validation->n_rows;
+  for (guint i = 0; i < validation->skipped->len; i++) {
+    const AppCount *count = &g_array_index (validation->skipped, AppCount, i);
+    if (g_str_has_prefix (count->name, "arch '") || g_str_has_prefix (count->name, "GPU '"))
+      in_scope -= count->count;
+  }
+  print_message ("%u of %u rows in scope predicted\n", validation->rows->len, in_scope);
+  assert_true (validation->rows->len >= 0.9 * in_scope);
+}
+
+int
+main (void)
+{
+#define TEST(name) cmocka_unit_test (name)
+  struct CMUnitTest tests[] = {
+    TEST (test_same_as_predict),    TEST (test_measured), TEST (test_scope),   TEST (test_assumed),
+    TEST (test_network_of_the_row), TEST (test_deepseek), TEST (test_skipped), TEST (test_groups),
+  };
+  const struct CMUnitTest alone[]
+      = { TEST (test_phase), TEST (test_bad_request), TEST (test_most_published_rows) };
+  struct CMUnitTest bad[G_N_ELEMENTS (bad_cells)];
+  for (gsize i = 0; i < G_N_ELEMENTS (bad_cells); i++)
+    bad[i] = (struct CMUnitTest){ .name = bad_cells[i].name,
+                                  .test_func = test_bad_cell,
+                                  .initial_state = (void *)(gintptr)i };
+  int failed = cmocka_run_group_tests (tests, setup, teardown);
+  failed += cmocka_run_group_tests (alone, NULL, NULL);
+  failed += cmocka_run_group_tests (bad, NULL, NULL);
+  return failed;
+}
