@@ -68,11 +68,17 @@ const char *validate_field (ValidateCase *c, const char *column);
 gboolean validate_resolve_machine (ValidateCase *c, ValidateShelf *shelf, GError **error);
 gboolean validate_resolve_model (ValidateCase *c, const ValidateShelf *shelf, GError **error);
 gboolean validate_resolve_layout (ValidateCase *c, GError **error);
+gboolean validate_read_recompute (ValidateCase *c); /* into c->layout; may set c->skip */
 
 /* Compares a resolved row. Returns: (owned), or NULL with c->skip set, or NULL with @error. */
 AppValidateRow *validate_row_predict (ValidateCase *c, const AppValidateRequest *request,
                                       GError **error);
 void validate_row_free (AppValidateRow *row);
+
+/* Measured seconds of a step: step_s, else from the token rate; NaN without either. */
+gboolean validate_measured_step (const ValidateCase *c, double *out_s, GError **error);
+/* Most frequent first. @table: name -> count. (owned) GArray of AppCount */
+GArray *validate_counts_of (GHashTable *table);
 
 /* Statistics over rows (GPtrArray of AppValidateRow). */
 typedef gboolean (*ValidateFilter) (const AppValidateRow *row, gconstpointer data);

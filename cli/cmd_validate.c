@@ -77,7 +77,9 @@ answer (const AppValidation *validation, const Options *o, guint64 n_worst, cons
   if (common->json) {
     g_autoptr (JsonBuilder) builder = json_builder_new ();
 
+    json_builder_begin_object (builder);
     cli_json_validation (builder, validation, o->residuals);
+    json_builder_end_object (builder);
     cli_json_print (builder);
   } else
     cli_print_validation (validation, (guint)n_worst, common);

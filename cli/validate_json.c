@@ -143,7 +143,6 @@ add_residual (JsonBuilder *builder, const AppValidateRow *row)
 void
 cli_json_validation (JsonBuilder *builder, const AppValidation *v, gboolean with_residuals)
 {
-  json_builder_begin_object (builder);
   cli_json_text (builder, "calibration", v->calibration);
   cli_json_count (builder, "rows", v->n_rows);
   cli_json_count (builder, "simulated", v->rows->len);
@@ -161,5 +160,4 @@ cli_json_validation (JsonBuilder *builder, const AppValidation *v, gboolean with
       add_residual (builder, g_ptr_array_index (v->rows, i));
     json_builder_end_array (builder);
   }
-  json_builder_end_object (builder);
 }

@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include <json-glib/json-glib.h>
 G_BEGIN_DECLS
+/* The members of the validation object; the caller begins and ends it. */
 void cli_json_validation (JsonBuilder *builder, const AppValidation *validation,
                           gboolean with_residuals);
 /* @n_worst rows with their breakdown; --csv prints one line per row instead. */

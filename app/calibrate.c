@@ -1,0 +1,399 @@
+/* app/calibrate.c - fit, cross-validate, write. */
+#include "app/calibrate.h"
+
+#include "app/calibrate-private.h"
+#include "base/hash.h"
+#include "base/philox.h"
+
+#include <math.h>
+#include <string.h>
+
+#define RESIDUAL_SD    0.08 /* what is left after the fit: log standard deviation of good rows */
+#define HUBER          1.5
+#define FAMILY_CAP     40.0 /* a family weighs as much as so many rows, however many it has */
+#define ROUNDS         5
+#define CHORDS         3
+#define N_FOLDS        5
+#define FEW_SHOT_LEAST 13 /* rows of a family that is left out and seen in part */
+
+typedef struct {
+  const AppCalibrateRequest *request;
+  CalibrateData data;
+  CostFitProblem problem;
+  double *weights; /* (owned) of all rows */
+  CostFitPoint full;
+  AppCalibration *out;
+} Work;
+
+static void
+work_clear (Work *work)
+{
+  calibrate_data_clear (&work->data);
+  g_clear_pointer (&work->weights, g_free);
+  cost_fit_point_clear (&work->full);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Work, work_clear)
+
+static CalibrateRow *
+row_at (const Work *work, guint i)
+{
+  return g_ptr_array_index (work->data.rows, i);
+}
+
+/* use, with each family's sum capped. */
+static void
+weigh (Work *work)
+{
+  guint n = work->data.rows->len;
+  g_autoptr (GHashTable) sums = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, g_free);
+
+  work->weights = g_new0 (double, n);
+  for (guint i = 0; i < n; i++) {
+    const CalibrateRow *row = row_at (work, i);
+    double *sum = g_hash_table_lookup (sums, row->family);
+
+    work->weights[i] = row->measured_s > 0 ? row->use : 0;
+    if (sum == NULL) {
+      sum = g_new0 (double, 1);
+      g_hash_table_insert (sums, row->family, sum);
+    }
+    *sum += work->weights[i];
+  }
+  for (guint i = 0; i < n; i++) {
+    double sum = *(double *)g_hash_table_lookup (sums, row_at (work, i)->family);
+
+    work->weights[i] *= MIN (1, FAMILY_CAP / MAX (sum, 1e-9));
+  }
+}
+
+/* ---- folds ---- */
+
+/* Which fold leaves out each row: a number per family, or one of N_FOLDS by its group. */
+static guint
+assign_folds (const Work *work, AppCv cv, guint *out)
+{
+  g_autoptr (GHashTable) families = g_hash_table_new (g_str_hash, g_str_equal);
+  guint n = work->data.rows->len;
+
+  for (guint i = 0; i < n; i++) {
+    const CalibrateRow *row = row_at (work, i);
+    guint known = GPOINTER_TO_UINT (g_hash_table_lookup (families, row->family));
+
+    if (cv == APP_CV_GROUP) {
+      out[i] = (guint)(base_hash_bytes (row->group, strlen (row->group), 1) % N_FOLDS);
+      continue;
+    }
+    if (known == 0) {
+      known = g_hash_table_size (families) + 1;
+      g_hash_table_insert (families, row->family, GUINT_TO_POINTER (known));
+    }
+    out[i] = known - 1;
+  }
+  return cv == APP_CV_GROUP ? N_FOLDS : g_hash_table_size (families);
+}
+
+static gboolean
+fit_without (Work *work, const guint *folds, guint fold, double *out_x, GError **error)
+{
+  guint n = work->data.rows->len;
+  g_autofree double *weights = g_memdup2 (work->weights, n * sizeof *weights);
+
+  for (guint i = 0; i < n; i++)
+    if (folds[i] == fold)
+      weights[i] = 0;
+  work->data.offset = NULL;
+  return cost_fit_again (&work->problem, weights, CHORDS, &work->full, out_x, error);
+}
+
+/* Predictions of the rows of @fold (all: G_MAXUINT) with the numbers at @x. */
+static gboolean
+predict_fold (Work *work, const guint *folds, guint fold, const double *x, AppValidateRow **rows,
+              GError **error)
+{
+  if (!calibrate_move_to (&work->data, x, error))
+    return FALSE;
+  for (guint i = 0; i < work->data.rows->len; i++) {
+    g_autoptr (GError) local = NULL;
+
+    if (fold != G_MAXUINT && folds[i] != fold)
+      continue;
+    rows[i] = validate_row_predict (&row_at (work, i)->c, &work->request->validate, &local);
+    if (rows[i] != NULL)
+      continue;
+    if (local == NULL)
+      g_set_error (&local, APP_ERROR, APP_ERROR_USAGE, "%s", row_at (work, i)->c.skip);
+    g_propagate_error (error, g_steal_pointer (&local));
+    return FALSE;
+  }
+  return TRUE;
+}
+
+static gboolean
+cross_validate (Work *work, GError **error)
+{
+  guint n = work->data.rows->len;
+  g_autofree guint *folds = g_new0 (guint, n);
+  g_autofree AppValidateRow **rows = g_new0 (AppValidateRow *, n);
+  g_autofree double *x = g_new0 (double, work->problem.n_parameters);
+  guint n_folds
+      = work->request->cv == APP_CV_NONE ? 0 : assign_folds (work, work->request->cv, folds);
+  gboolean ok = TRUE;
+
+  if (n_folds == 0)
+    ok = predict_fold (work, folds, G_MAXUINT, work->full.x, rows, error);
+  for (guint fold = 0; ok && fold < n_folds; fold++)
+    ok = fit_without (work, folds, fold, x, error)
+         && predict_fold (work, folds, fold, x, rows, error);
+  for (guint i = 0; i < n; i++)
+    if (rows[i] != NULL)
+      g_ptr_array_add (work->out->validation->rows, rows[i]);
+  return ok;
+}
+
+/* ---- a family of which some rows are seen ---- */
+
+/* @seen of the rows of @fold, no two of one group while there are others; spread by a hash. */
+static void
+choose_rows (const Work *work, const guint *folds, guint fold, guint seen, gboolean *out)
+{
+  guint n = work->data.rows->len;
+  g_autoptr (GHashTable) groups = g_hash_table_new (g_str_hash, g_str_equal);
+  guint left = seen;
+
+  for (guint64 try = 0; left > 0 && try < 64 * (guint64)n; try++) {
+    guint i = (guint)base_philox_below (7, fold, try, n);
+    const CalibrateRow *row = row_at (work, i);
+
+    if (folds[i] != fold || out[i] || !(row->measured_s > 0) || row->use < 1
+        || (try < 32 * (guint64)n && !g_hash_table_add (groups, row->group)))
+      continue;
+    out[i] = TRUE;
+    left--;
+  }
+}
+
+static guint
+scored_rows (const Work *work, const guint *folds, guint fold)
+{
+  guint count = 0;
+
+  for (guint i = 0; i < work->data.rows->len; i++)
+    count += folds[i] == fold && row_at (work, i)->measured_s > 0 && row_at (work, i)->use >= 1;
+  return count;
+}
+
+/* Predictions of a family's other rows after @seen of them: MAP around what the rest taught. */
+static gboolean
+see_some (Work *work, const guint *folds, guint fold, guint seen, GPtrArray *rows, GError **error)
+{
+  guint n = work->data.rows->len, n_parameters = work->problem.n_parameters;
+  g_autofree double *base = g_new0 (double, n_parameters);
+  g_autofree double *x = g_new0 (double, n_parameters);
+  g_autofree double *weights = g_new0 (double, n);
+  g_autofree gboolean *is_seen = g_new0 (gboolean, n);
+  g_autofree AppValidateRow **predicted = g_new0 (AppValidateRow *, n);
+  CostFitPoint start = { x, g_new0 (double, n), work->full.jacobian };
+  gboolean ok = TRUE;
+
+  choose_rows (work, folds, fold, seen, is_seen);
+  for (guint i = 0; i < n; i++)
+    weights[i] = is_seen[i] ? 1 : 0;
+  ok = fit_without (work, folds, fold, base, error);
+  if (ok && seen > 0) {
+    g_autofree double *moved = g_new0 (double, n_parameters);
+
+    work->data.offset = base;
+    ok = calibrate_residuals (x, G_MAXUINT, start.r, &work->data, error)
+         && cost_fit_again (&work->problem, weights, CHORDS, &start, moved, error);
+    work->data.offset = NULL;
+    for (guint j = 0; j < n_parameters; j++)
+      base[j] += moved[j];
+  }
+  ok = ok && predict_fold (work, folds, fold, base, predicted, error);
+  for (guint i = 0; i < n; i++) {
+    if (predicted[i] == NULL)
+      continue;
+    if (is_seen[i])
+      validate_row_free (predicted[i]);
+    else
+      g_ptr_array_add (rows, predicted[i]);
+  }
+  g_free (start.r);
+  return ok;
+}
+
+static gboolean
+scored (const AppValidateRow *row, gconstpointer unused)
+{
+  return row->use >= 1;
+}
+
+static gboolean
+few_shot (Work *work, GError **error)
+{
+  static const guint counts[] = { 0, 3, 10 };
+  guint n = work->data.rows->len;
+  g_autofree guint *folds = g_new0 (guint, n);
+  guint n_folds = assign_folds (work, APP_CV_FAMILY, folds);
+
+  for (guint k = 0; k < G_N_ELEMENTS (counts); k++) {
+    g_autoptr (GPtrArray) rows = g_ptr_array_new_with_free_func ((GDestroyNotify)validate_row_free);
+    AppFewShot result = { .seen = counts[k] };
+
+    for (guint fold = 0; fold < n_folds; fold++)
+      if (scored_rows (work, folds, fold) >= FEW_SHOT_LEAST
+          && !see_some (work, folds, fold, counts[k], rows, error))
+        return FALSE;
+    validate_stats_step (&result.step_time, rows, scored, NULL);
+    g_array_append_val (work->out->few_shot, result);
+  }
+  return TRUE;
+}
+
+/* ---- what was fitted ---- */
+
+static void
+fitted_clear (gpointer data)
+{
+  AppFitted *fitted = data;
+
+  g_free (fitted->name);
+  g_free (fitted->source);
+}
+
+/* Four digits: more would claim what no run can tell. */
+static double
+rounded (double value)
+{
+  g_autofree char *text = g_strdup_printf ("%.4g", value);
+
+  return g_ascii_strtod (text, NULL);
+}
+
+static void
+list_parameters (Work *work)
+{
+  const CalibrateNumbers *numbers = &work->data.numbers;
+  g_autofree double *sd = g_new0 (double, numbers->n);
+
+  cost_fit_sd (&work->problem, work->weights, &work->full, sd);
+  for (guint j = 0; j < numbers->n; j++) {
+    AppFitted fitted = { .name = g_strdup (calibrate_parameters[j].name),
+                         .prior = numbers->priors[j][0],
+                         .value = rounded (numbers->priors[j][0] * exp (work->full.x[j])),
+                         .prior_sd = numbers->fit[j].sd,
+                         .sd = sd[j] };
+
+    fitted.source = g_strdup_printf ("fitted to %u published runs", work->data.rows->len);
+    g_array_append_val (work->out->parameters, fitted);
+  }
+}
+
+static void
+write_numbers (Work *work)
+{
+  const CalibrateNumbers *numbers = &work->data.numbers;
+  g_autoptr (GHashTable) notes
+      = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, (GDestroyNotify)g_free);
+  GHashTableIter iter;
+  gpointer group = NULL, keys = NULL;
+
+  calibrate_numbers_apply (numbers, work->full.x);
+  for (guint j = 0; j < numbers->n; j++)
+    for (guint e = 0; e < CALIBRATE_MAX_ENTRIES && numbers->slots[j][e] != NULL; e++) {
+      const char *title = calibrate_parameters[j].entries[e].group;
+      const char *before = g_hash_table_lookup (notes, title);
+
+      *numbers->slots[j][e] = rounded (*numbers->slots[j][e]);
+      g_hash_table_replace (notes, (char *)title,
+                            g_strconcat (before != NULL ? before : "", before != NULL ? ", " : "",
+                                         calibrate_parameters[j].entries[e].key, NULL));
+    }
+  g_hash_table_iter_init (&iter, notes);
+  while (g_hash_table_iter_next (&iter, &group, &keys)) {
+    g_autofree char *note
+        = g_strdup_printf ("%s: fitted to %u published runs", (char *)keys, work->data.rows->len);
+
+    cost_calibration_note_source (work->data.shelf.calibration, group, note);
+  }
+}
+
+static gboolean
+write_file (Work *work, GError **error)
+{
+  const AppCalibrateRequest *request = work->request;
+  CostCalibration *calibration = work->data.shelf.calibration;
+  const char *name = request->name != NULL ? request->name : "fitted";
+  g_autofree char *text = NULL;
+  g_autofree char *file = g_strconcat (name, ".ini", NULL);
+  g_autofree char *source = NULL;
+
+  if (request->out_dir == NULL)
+    return TRUE;
+  source
+      = g_strdup_printf ("plait calibrate --from-runs on %u published training runs, around '%s'",
+                         work->data.rows->len, cost_calibration_name (calibration));
+  write_numbers (work);
+  cost_calibration_rename (calibration, name, source);
+  text = cost_calibration_format (calibration);
+  if (g_mkdir_with_parents (request->out_dir, 0777) != 0) {
+    g_set_error (error, APP_ERROR, APP_ERROR_USAGE, "--out: cannot make folder '%s'",
+                 request->out_dir);
+    return FALSE;
+  }
+  work->out->written = g_build_filename (request->out_dir, file, NULL);
+  return g_file_set_contents (work->out->written, text, -1, error);
+}
+
+/* ---- the use case ---- */
+
+static gboolean
+run (Work *work, GError **error)
+{
+  if (!calibrate_data_init (&work->data, work->request, work->out->validation, error))
+    return FALSE;
+  weigh (work);
+  work->problem = (CostFitProblem){ .n_parameters = work->data.numbers.n,
+                                    .n_residuals = work->data.rows->len,
+                                    .parameters = work->data.numbers.fit,
+                                    .residual_sd = RESIDUAL_SD,
+                                    .huber = HUBER,
+                                    .residuals = calibrate_residuals,
+                                    .user_data = &work->data };
+  if (!cost_fit (&work->problem, work->weights, ROUNDS, &work->full, error)
+      || !cross_validate (work, error) || (work->request->few_shot && !few_shot (work, error)))
+    return FALSE;
+  validate_summarise (work->out->validation);
+  list_parameters (work);
+  return write_file (work, error);
+}
+
+AppCalibration *
+app_calibrate_runs (const AppCalibrateRequest *request, GError **error)
+{
+  g_auto (Work) work = { .request = request };
+  g_autoptr (AppCalibration) out = g_new0 (AppCalibration, 1);
+
+  out->validation = g_new0 (AppValidation, 1);
+  out->validation->rows = g_ptr_array_new_with_free_func ((GDestroyNotify)validate_row_free);
+  out->validation->by = g_strdupv ((char **)request->validate.by);
+  out->validation->assumed = g_array_new (FALSE, FALSE, sizeof (AppCount));
+  out->validation->oom.noisy_auc = NAN;
+  out->parameters = g_array_new (FALSE, FALSE, sizeof (AppFitted));
+  g_array_set_clear_func (out->parameters, fitted_clear);
+  out->few_shot = g_array_new (FALSE, FALSE, sizeof (AppFewShot));
+  work.out = out;
+  return run (&work, error) ? g_steal_pointer (&out) : NULL;
+}
+
+void
+app_calibration_free (AppCalibration *calibration)
+{
+  if (calibration == NULL)
+    return;
+  app_validation_free (calibration->validation);
+  g_clear_pointer (&calibration->parameters, g_array_unref);
+  g_clear_pointer (&calibration->few_shot, g_array_unref);
+  g_free (calibration->written);
+  g_free (calibration);
+}

@@ -1,0 +1,270 @@
+/* app/calibrate_data.c - the rows of a fit and how far their predictions are off at any x. */
+#include "app/calibrate-private.h"
+
+#include <math.h>
+#include <string.h>
+
+static void
+row_free (gpointer data)
+{
+  CalibrateRow *row = data;
+
+  validate_case_clear (&row->c);
+  g_free (row->group);
+  g_free (row->family);
+  g_free (row);
+}
+
+static void
+setting_clear (gpointer data)
+{
+  CalibrateSetting *setting = data;
+
+  cost_numbers_clear (&setting->numbers);
+  cost_numbers_clear (&setting->moved);
+}
+
+static void
+count_up (GHashTable *counts, const char *name)
+{
+  guint count = GPOINTER_TO_UINT (g_hash_table_lookup (counts, name));
+
+  g_hash_table_replace (counts, g_strdup (name), GUINT_TO_POINTER (count + 1));
+}
+
+/* Index of the numbers that (machine, profile) of @c resolves to. */
+static guint
+setting_of (CalibrateData *data, const ValidateCase *c)
+{
+  CalibrateSetting setting = { .machine = c->setting.machine, .profile = c->setting.profile->name };
+
+  for (guint i = 0; i < data->settings->len; i++) {
+    const CalibrateSetting *known = &g_array_index (data->settings, CalibrateSetting, i);
+
+    if (known->machine == setting.machine && g_str_equal (known->profile, setting.profile))
+      return i;
+  }
+  g_array_append_val (data->settings, setting);
+  return data->settings->len - 1;
+}
+
+static gboolean
+read_row (CalibrateData *data, const ValidateCells *cells, GHashTable *skipped, GError **error)
+{
+  CalibrateRow *row = g_new0 (CalibrateRow, 1);
+
+  if (!validate_case_init (&row->c, &data->shelf, cells, error)) {
+    g_free (row);
+    return FALSE;
+  }
+  if (row->c.skip != NULL) {
+    count_up (skipped, row->c.skip);
+    row_free (row);
+    return TRUE;
+  }
+  row->setting = setting_of (data, &row->c);
+  row->group = g_strdup (validate_cell (cells, "group"));
+  row->family = g_strdup (validate_cell (cells, "family"));
+  g_ptr_array_add (data->rows, row);
+  return validate_cell_number (cells, "use", &row->use, error)
+         && validate_measured_step (&row->c, &row->measured_s, error);
+}
+
+static gboolean
+read_file (CalibrateData *data, const char *file, GPtrArray *tables, GHashTable *skipped,
+           GError **error)
+{
+  static const char *const columns[]
+      = { "id", "phase", "arch", "gpu", "framework", "group", "family", NULL };
+  BaseCsv *csv = base_csv_new_from_file (file, error);
+
+  if (csv == NULL)
+    return FALSE;
+  g_ptr_array_add (tables, csv);
+  if (!base_csv_require_columns (csv, columns, error))
+    return FALSE;
+  for (guint i = 0; i < base_csv_n_rows (csv); i++) {
+    const ValidateCells cells = { csv, file, i };
+
+    if (!g_str_equal (validate_cell (&cells, "phase"), "train"))
+      continue;
+    data->all->n_rows++;
+    if (!read_row (data, &cells, skipped, error))
+      return FALSE;
+  }
+  return TRUE;
+}
+
+gboolean
+calibrate_data_init (CalibrateData *data, const AppCalibrateRequest *request, AppValidation *all,
+                     GError **error)
+{
+  const AppValidateRequest *validate = &request->validate;
+  g_autoptr (GHashTable) skipped = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+
+  *data = (CalibrateData){ .all = all };
+  data->rows = g_ptr_array_new_with_free_func (row_free);
+  data->tables = g_ptr_array_new_with_free_func ((GDestroyNotify)base_csv_free);
+  data->settings = g_array_new (FALSE, FALSE, sizeof (CalibrateSetting));
+  g_array_set_clear_func (data->settings, setting_clear);
+  if (!validate_shelf_init (&data->shelf, validate->catalog_dir, validate->calibration, error)
+      || !calibrate_numbers_init (&data->numbers, data->shelf.calibration, error))
+    return FALSE;
+  for (const char *const *file = validate->files; *file != NULL; file++)
+    if (!read_file (data, *file, data->tables, skipped, error))
+      return FALSE;
+  all->skipped = validate_counts_of (skipped);
+  all->calibration = g_strdup (cost_calibration_name (data->shelf.calibration));
+  for (guint i = 0; i < data->rows->len; i++) {
+    CalibrateRow *row = g_ptr_array_index (data->rows, i);
+
+    row->use = isnan (row->use) ? 1 : row->use;
+  }
+  if (data->rows->len > 0)
+    return TRUE;
+  g_set_error (error, APP_ERROR, APP_ERROR_USAGE, "no row of the files can be predicted");
+  return FALSE;
+}
+
+void
+calibrate_data_clear (CalibrateData *data)
+{
+  if (data == NULL)
+    return;
+  g_clear_pointer (&data->rows, g_ptr_array_unref);
+  g_clear_pointer (&data->settings, g_array_unref);
+  g_clear_pointer (&data->tables, g_ptr_array_unref);
+  validate_shelf_clear (&data->shelf);
+}
+
+/* ---- numbers at x ---- */
+
+static gboolean
+resolve (CalibrateData *data, const CalibrateSetting *setting, CostNumbers *out, GError **error)
+{
+  cost_numbers_clear (out);
+  return cost_numbers_init (out, data->shelf.calibration, setting->machine, setting->profile,
+                            error);
+}
+
+static void
+apply (const CalibrateData *data, const double *x)
+{
+  double sum[G_N_ELEMENTS (data->numbers.slots)];
+
+  for (guint j = 0; j < data->numbers.n; j++)
+    sum[j] = x[j] + (data->offset != NULL ? data->offset[j] : 0);
+  calibrate_numbers_apply (&data->numbers, sum);
+}
+
+/* Whether two resolutions of one setting differ in any number. */
+static gboolean
+differ (const CostNumbers *a, const CostNumbers *b)
+{
+  return memcmp (a, b, offsetof (CostNumbers, assumed)) != 0;
+}
+
+/* ln (predicted / measured) of one row; 0 where no time was measured. */
+static gboolean
+residual (CalibrateRow *row, const CostNumbers *numbers, double *out, GError **error)
+{
+  g_auto (CostPrediction) prediction = { 0 };
+
+  *out = 0;
+  if (!(row->measured_s > 0))
+    return TRUE;
+  row->c.problem.problem.numbers = numbers;
+  if (!cost_predict (&row->c.problem.problem, &row->c.layout, &prediction, error))
+    return FALSE;
+  *out = log (prediction.step_s / row->measured_s);
+  return TRUE;
+}
+
+/* A share of the rows, for one thread. */
+typedef struct {
+  CalibrateData *data;
+  double *r;
+  gboolean moved; /* only rows whose numbers differ from the last full x */
+  guint first, step;
+  GError *error;
+} Share;
+
+static gpointer
+predict_share (gpointer user_data)
+{
+  Share *share = user_data;
+  CalibrateData *data = share->data;
+
+  for (guint i = share->first; i < data->rows->len && share->error == NULL; i += share->step) {
+    CalibrateRow *row = g_ptr_array_index (data->rows, i);
+    const CalibrateSetting *setting
+        = &g_array_index (data->settings, CalibrateSetting, row->setting);
+
+    if (share->moved && !differ (&setting->numbers, &setting->moved))
+      continue;
+    residual (row, share->moved ? &setting->moved : &setting->numbers, &share->r[i], &share->error);
+  }
+  return NULL;
+}
+
+static gboolean
+predict_all (CalibrateData *data, gboolean moved, double *r, GError **error)
+{
+  guint n = CLAMP (g_get_num_processors (), 1, 16);
+  g_autofree Share *shares = g_new0 (Share, n);
+  g_autofree GThread **threads = g_new0 (GThread *, n);
+  gboolean ok = TRUE;
+
+  for (guint i = 0; i < n; i++) {
+    shares[i] = (Share){ data, r, moved, i, n, NULL };
+    if (i > 0)
+      threads[i] = g_thread_new ("plait-fit", predict_share, &shares[i]);
+  }
+  predict_share (&shares[0]);
+  for (guint i = 1; i < n; i++)
+    g_thread_join (threads[i]);
+  for (guint i = 0; i < n; i++)
+    if (shares[i].error != NULL) {
+      if (ok)
+        g_propagate_error (error, shares[i].error);
+      else
+        g_error_free (shares[i].error);
+      ok = FALSE;
+    }
+  return ok;
+}
+
+gboolean
+calibrate_residuals (const double *x, guint moved, double *r, gpointer user_data, GError **error)
+{
+  CalibrateData *data = user_data;
+
+  apply (data, x);
+  for (guint i = 0; i < data->settings->len; i++) {
+    CalibrateSetting *setting = &g_array_index (data->settings, CalibrateSetting, i);
+
+    if (!resolve (data, setting, moved == G_MAXUINT ? &setting->numbers : &setting->moved, error))
+      return FALSE;
+  }
+  return predict_all (data, moved != G_MAXUINT, r, error);
+}
+
+gboolean
+calibrate_move_to (CalibrateData *data, const double *x, GError **error)
+{
+  data->offset = NULL;
+  apply (data, x);
+  for (guint i = 0; i < data->settings->len; i++) {
+    CalibrateSetting *setting = &g_array_index (data->settings, CalibrateSetting, i);
+
+    if (!resolve (data, setting, &setting->numbers, error))
+      return FALSE;
+  }
+  for (guint i = 0; i < data->rows->len; i++) {
+    CalibrateRow *row = g_ptr_array_index (data->rows, i);
+
+    row->c.problem.problem.numbers
+        = &g_array_index (data->settings, CalibrateSetting, row->setting).numbers;
+  }
+  return TRUE;
+}

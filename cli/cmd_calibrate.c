@@ -1,0 +1,193 @@
+/* cli/cmd_calibrate.c - plait calibrate: fit the numbers of the cost model. */
+#include "app/calibrate.h"
+#include "cli/cli.h"
+#include "cli/plan_json.h"
+#include "cli/validate_json.h"
+
+#include <math.h>
+
+typedef struct {
+  char **from_runs;
+  char *cv, *base, *out, *name, *by;
+  gboolean few_shot;
+} Options;
+
+static void
+options_clear (Options *o)
+{
+  char **all[] = { &o->cv, &o->base, &o->out, &o->name, &o->by };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (all); i++)
+    g_clear_pointer (all[i], g_free);
+  g_clear_pointer (&o->from_runs, g_strfreev);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
+
+static gboolean
+parse_cv (const char *text, AppCv *out, GError **error)
+{
+  static const char *const words[] = { "group", "family", "none" };
+
+  *out = APP_CV_GROUP;
+  for (guint i = 0; text != NULL && i < G_N_ELEMENTS (words); i++)
+    if (g_str_equal (text, words[i])) {
+      *out = (AppCv)i;
+      return TRUE;
+    }
+  if (text == NULL)
+    return TRUE;
+  g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "--cv is '%s': expected group, family or none",
+               text);
+  return FALSE;
+}
+
+static void
+add_parameters (JsonBuilder *builder, const GArray *parameters)
+{
+  json_builder_set_member_name (builder, "parameters");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < parameters->len; i++) {
+    const AppFitted *fitted = &g_array_index (parameters, AppFitted, i);
+
+    json_builder_begin_object (builder);
+    cli_json_text (builder, "name", fitted->name);
+    cli_json_number (builder, "value", fitted->value);
+    cli_json_number (builder, "prior", fitted->prior);
+    cli_json_number (builder, "sd", fitted->sd);
+    cli_json_number (builder, "prior_sd", fitted->prior_sd);
+    cli_json_text (builder, "source", fitted->source);
+    json_builder_end_object (builder);
+  }
+  json_builder_end_array (builder);
+}
+
+static void
+add_few_shot (JsonBuilder *builder, const GArray *few_shot)
+{
+  if (few_shot->len == 0)
+    return;
+  json_builder_set_member_name (builder, "few_shot");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < few_shot->len; i++) {
+    const AppFewShot *result = &g_array_index (few_shot, AppFewShot, i);
+
+    json_builder_begin_object (builder);
+    cli_json_count (builder, "seen", result->seen);
+    cli_json_count (builder, "n", result->step_time.n);
+    cli_json_number (builder, "median_abs_err", result->step_time.median_abs_err);
+    cli_json_number (builder, "mean_abs_err", result->step_time.mean_abs_err);
+    json_builder_end_object (builder);
+  }
+  json_builder_end_array (builder);
+}
+
+static void
+print_json (const AppCalibration *calibration)
+{
+  g_autoptr (JsonBuilder) builder = json_builder_new ();
+
+  json_builder_begin_object (builder);
+  cli_json_validation (builder, calibration->validation, FALSE);
+  add_parameters (builder, calibration->parameters);
+  add_few_shot (builder, calibration->few_shot);
+  json_builder_end_object (builder);
+  cli_json_print (builder);
+}
+
+static void
+print_text (const AppCalibration *calibration, const CliCommon *common)
+{
+  g_autoptr (CliTable) table = cli_table_new ();
+  static const char *const headers[] = { "FITTED", "VALUE", "PRIOR", "PRIOR SD %", "SD %" };
+
+  cli_print_validation (calibration->validation, 0, common);
+  puts ("");
+  for (gsize i = 0; i < G_N_ELEMENTS (headers); i++)
+    cli_table_column (table, headers[i], i == 0 ? CLI_LEFT : CLI_RIGHT);
+  for (guint i = 0; i < calibration->parameters->len; i++) {
+    const AppFitted *fitted = &g_array_index (calibration->parameters, AppFitted, i);
+
+    cli_table_row (table);
+    cli_table_cell (table, "%s", fitted->name);
+    cli_table_cell (table, "%.4g", fitted->value);
+    cli_table_cell (table, "%.4g", fitted->prior);
+    cli_table_cell (table, "%.0f", 100 * fitted->prior_sd);
+    cli_table_cell (table, "%.1f", 100 * fitted->sd);
+  }
+  cli_table_print (table, stdout, FALSE);
+  for (guint i = 0; i < calibration->few_shot->len; i++) {
+    const AppFewShot *result = &g_array_index (calibration->few_shot, AppFewShot, i);
+
+    printf ("a left-out family after %2u of its rows: median %.1f %%, mean %.1f %% (%u rows)\n",
+            result->seen, 100 * result->step_time.median_abs_err,
+            100 * result->step_time.mean_abs_err, result->step_time.n);
+  }
+  if (calibration->written != NULL)
+    printf ("written: %s\n", calibration->written);
+}
+
+static CliExit
+fit (const Options *o, const CliCommon *common)
+{
+  g_auto (GStrv) by = g_strsplit (o->by != NULL ? o->by : "family", ",", -1);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (AppCalibration) calibration = NULL;
+  AppCalibrateRequest request = { .name = o->name, .out_dir = o->out, .few_shot = o->few_shot };
+
+  request.validate = (AppValidateRequest){ .catalog_dir = common->catalog,
+                                           .calibration = o->base,
+                                           .files = (const char *const *)o->from_runs,
+                                           .phase = "train",
+                                           .by = (const char *const *)by };
+  if (!parse_cv (o->cv, &request.cv, &error))
+    return cli_fail (common, error);
+  calibration = app_calibrate_runs (&request, &error);
+  if (calibration == NULL)
+    return cli_fail (common, error);
+  if (common->json)
+    print_json (calibration);
+  else
+    print_text (calibration, common);
+  return CLI_DONE;
+}
+
+static CliExit
+run (const CliVerb *verb, int argc, char **argv)
+{
+  g_auto (Options) o = { 0 };
+  g_auto (CliCommon) common = { 0 };
+  g_autoptr (GError) error = NULL;
+  CliExit code = CLI_DONE;
+  const GOptionEntry entries[] = {
+    { "from-runs", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o.from_runs, "Fit to these measured runs",
+      "FILE" },
+    { "base", 0, 0, G_OPTION_ARG_STRING, &o.base, "Calibration to start from (default)", "NAME" },
+    { "cv", 0, 0, G_OPTION_ARG_STRING, &o.cv, "Cross-validate by group, family or none (group)",
+      "HOW" },
+    { "by", 0, 0, G_OPTION_ARG_STRING, &o.by, "Columns to report by (family)", "COLUMNS" },
+    { "few-shot", 0, 0, G_OPTION_ARG_NONE, &o.few_shot,
+      "Also a left-out family after 0, 3 and 10 of its rows", NULL },
+    { "name", 0, 0, G_OPTION_ARG_STRING, &o.name, "Name of the new calibration (fitted)", "NAME" },
+    { "out", 0, 0, G_OPTION_ARG_FILENAME, &o.out, "Write NAME.ini into this folder", "DIR" },
+    G_OPTION_ENTRY_NULL
+  };
+
+  if (!cli_parse (verb, argc, argv, entries, 0, 0, &common, NULL, &code))
+    return code;
+  if (o.from_runs != NULL)
+    return fit (&o, &common);
+  error = g_error_new (CLI_ERROR, CLI_ERROR_USAGE,
+                       "nothing to calibrate from: give --from-runs FILE");
+  return cli_fail (&common, error);
+}
+
+const CliVerb cli_calibrate = {
+  .name = "calibrate",
+  .arguments = "--from-runs FILE",
+  .summary = "Fit the numbers of the cost model to measured runs",
+  .description
+  = "A maximum a posteriori fit around the base calibration, with its spreads as priors: a "
+    "handful\n"
+    "of your own runs already helps. Errors shown are of rows the fit did not see (--cv).",
+  .run = run,
+};
