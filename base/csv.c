@@ -179,7 +179,7 @@ base_csv_new_from_data (const char *data, gssize length, const char *name, GErro
   gsize n_bytes = length < 0 ? strlen (data) : (gsize)length;
   gsize bom = n_bytes > 0 ? base_text_bom_length (data, n_bytes) : 0;
   g_autoptr (BaseCsv) csv = g_new0 (BaseCsv, 1);
-  csv->name = base_text_excerpt (name, -1);
+  csv->name = base_text_path_excerpt (name);
   csv->cells = g_array_new (FALSE, FALSE, sizeof (gsize));
   csv->lines = g_array_new (FALSE, FALSE, sizeof (guint));
   csv->index = g_hash_table_new (g_str_hash, g_str_equal);

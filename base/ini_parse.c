@@ -37,7 +37,7 @@ BaseIni *
 base_ini_alloc (const char *name)
 {
   BaseIni *ini = g_new0 (BaseIni, 1);
-  ini->name = base_text_excerpt (name, -1);
+  ini->name = base_text_path_excerpt (name);
   ini->groups = g_ptr_array_new_with_free_func (group_free);
   ini->by_name = g_hash_table_new (g_str_hash, g_str_equal);
   ini->asked = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, base_ini_asked_free);

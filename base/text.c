@@ -9,6 +9,8 @@
 
 /* Long enough for any unit or key, short enough for one line of a terminal. */
 #define EXCERPT_BYTES 60
+/* The longest name that file systems take is 255; folders in front of it are cut first. */
+#define PATH_BYTES 255
 
 static const char *
 skip_digits (const char *p)
@@ -44,17 +46,10 @@ base_text_scan_decimal (const char *text, double *out)
   return p;
 }
 
-char *
-base_text_excerpt (const char *text, gssize length)
+/* Appends @p up to @end, with '?' for control characters and invalid UTF-8. */
+static void
+append_clean (GString *out, const char *p, const char *end)
 {
-  gsize n = length < 0 ? strlen (text) : (gsize)length;
-  gsize kept = MIN (n, EXCERPT_BYTES);
-  /* Never cut a character in half. */
-  while (kept < n && kept > 0 && ((guchar)text[kept] & 0xc0) == 0x80)
-    kept--;
-
-  GString *out = g_string_sized_new (kept + 4);
-  const char *p = text, *end = text + kept;
   while (p < end) {
     gunichar c = g_utf8_get_char_validated (p, end - p);
     gboolean valid = c != (gunichar)-1 && c != (gunichar)-2 && c != 0;
@@ -66,8 +61,39 @@ base_text_excerpt (const char *text, gssize length)
       p = g_utf8_next_char (p);
     }
   }
+}
+
+static gboolean
+is_inside_character (char c)
+{
+  return ((guchar)c & 0xc0) == 0x80;
+}
+
+char *
+base_text_excerpt (const char *text, gssize length)
+{
+  gsize n = length < 0 ? strlen (text) : (gsize)length;
+  gsize kept = MIN (n, EXCERPT_BYTES);
+  while (kept < n && kept > 0 && is_inside_character (text[kept]))
+    kept--;
+
+  GString *out = g_string_sized_new (kept + 4);
+  append_clean (out, text, text + kept);
   if (kept < n)
     g_string_append (out, "...");
+  return g_string_free (out, FALSE);
+}
+
+char *
+base_text_path_excerpt (const char *path)
+{
+  const char *end = path + strlen (path);
+  const char *from = end - path > PATH_BYTES ? end - PATH_BYTES : path;
+  while (from > path && is_inside_character (*from))
+    from++;
+
+  GString *out = g_string_new (from > path ? "..." : "");
+  append_clean (out, from, end);
   return g_string_free (out, FALSE);
 }
 

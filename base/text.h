@@ -18,6 +18,10 @@ const char *base_text_scan_decimal (const char *text, double *out);
  */
 char *base_text_excerpt (const char *text, gssize length);
 
+/* The same for the name of a file, of which the last 255 bytes are kept: "...ns/here/machine.ini".
+ * Returns: (owned). */
+char *base_text_path_excerpt (const char *path);
+
 /* Line (from 1) of @data that holds byte @offset. */
 guint base_text_line_at (const char *data, gsize offset);
 

@@ -107,8 +107,7 @@ ask (const Options *o, const CliCommon *common, Asked *asked, GError **error)
       || !cli_count_list ("--gpus", o->gpus, TRUE, 1, 1u << 24, &asked->gpus, error)
       || !cli_count_list ("--global-batch", o->global_batch, FALSE, 1, 1u << 30, &asked->batches,
                           error)
-      || !cli_count_list ("--seq", o->seq, FALSE, 1, G_GUINT64_CONSTANT (1) << 32, &asked->seqs,
-                          error)
+      || !cli_count_list ("--seq", o->seq, FALSE, 1, 1u << 30, &asked->seqs, error)
       || !cli_ratio ("--dropout", o->dropout, &dropout, error) || !ask_limits (o, asked, error))
     return FALSE;
   request->inputs = (AppInputs){

@@ -30,7 +30,7 @@ make_request (const Options *o, const CliCommon *common, AppPredictRequest *requ
       || !cli_require ("--gpus", o->gpus, "64", error)
       || !cli_count ("--gpus", o->gpus, 1, 1u << 24, &request->gpus, error)
       || !cli_count ("--global-batch", o->global_batch, 1, 1u << 30, &request->global_batch, error)
-      || !cli_count ("--seq", o->seq, 1, G_GUINT64_CONSTANT (1) << 32, &request->seq, error)
+      || !cli_count ("--seq", o->seq, 1, 1u << 30, &request->seq, error)
       || !cli_ratio ("--dropout", o->dropout, &dropout, error))
     return FALSE;
   request->layout = o->layout;

@@ -12,7 +12,7 @@ G_BEGIN_DECLS
 #define MODEL_MAX_HEAD_DIM (1u << 14)
 #define MODEL_MAX_FFN      (1u << 22)
 #define MODEL_MAX_EXPERTS  65536
-#define MODEL_MAX_SEQ      (G_GUINT64_CONSTANT (1) << 32)
+#define MODEL_MAX_SEQ      (G_GUINT64_CONSTANT (1) << 30)
 
 /* Names of the enumerators, NULL-terminated, in the order of the enums. */
 extern const char *const model_attention_kind_names[];

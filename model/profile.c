@@ -1,5 +1,7 @@
 /* model/profile.c - reads catalog/profiles/SLUG.ini. Every switch must be there: none is guessed. */
 #include "model/profile.h"
+#include "base/text.h"
+#include "model/dtype.h"
 #include <string.h>
 
 typedef enum { KEY_SWITCH, KEY_BYTES, KEY_COUNT32, KEY_COUNT64, KEY_COUNT8, KEY_GIB } KeyKind;
@@ -29,7 +31,7 @@ static const KeyFacts keys[] = {
   { "states", "moment_bytes", KEY_BYTES, AT (moment_bytes), 0, 16 },
   { "states", "step_copy_bytes", KEY_BYTES, AT (step_copy_bytes), 0, 8 },
   { "states", "shards_main_grad_zero1", KEY_SWITCH, AT (shards_main_grad_zero1), 0, 0 },
-  { "communication", "reduce_bytes", KEY_BYTES, AT (reduce_bytes), 0, 8 },
+  { "communication", "reduce_bytes", KEY_BYTES, AT (reduce_bytes), 1, 8 },
   { "communication", "bucket_elements", KEY_COUNT64, AT (bucket_elements), 0, 1e12 },
   { "communication", "overlap_dp", KEY_SWITCH, AT (overlap_dp), 0, 0 },
   { "communication", "overlap_tp", KEY_SWITCH, AT (overlap_tp), 0, 0 },
@@ -119,17 +121,59 @@ read_dtypes (BaseIni *ini, ModelProfile *profile, GError **error)
   return TRUE;
 }
 
-static void
-read_row_defaults (BaseIni *ini, ModelProfile *profile)
+/* Columns of a measured row that a framework's habits can fill. Degrees are counts, sp 0 or 1; what
+ * the words of the others mean is for the reader of the rows to say. */
+static const struct {
+  const char *column;
+  guint64 min, max; /* max 0: a word */
+} row_columns[] = {
+  { "sp", 0, 1 },         { "cp", 1, 1u << 20 }, { "pp", 1, 1u << 20 },
+  { "vpp", 1, 1u << 20 }, { "ep", 1, 1u << 20 }, { "shard", 0, 0 },
+  { "recompute", 0, 0 },  { "dtype", 0, 0 },     { "attn", 0, 0 },
+};
+
+static gboolean
+check_row_default (BaseIni *ini, guint column, const char *value, GError **error)
+{
+  const char *name = row_columns[column].column;
+  guint64 count;
+  ModelDtype dtype;
+  if (row_columns[column].max > 0)
+    return base_ini_get_count (ini, "row_defaults", name, row_columns[column].min,
+                               row_columns[column].max, &count, error);
+  if (!g_str_equal (name, "dtype") || model_dtype_parse (value, &dtype))
+    return TRUE;
+  g_autofree char *shown = base_text_excerpt (value, -1);
+  base_ini_set_error (ini, "row_defaults", name, error,
+                      "found '%s', expected one of bf16, fp16, fp8, mxfp8, nvfp4, fp32", shown);
+  return FALSE;
+}
+
+static gboolean
+read_row_defaults (BaseIni *ini, ModelProfile *profile, GError **error)
 {
   profile->row_defaults = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
-  if (!base_ini_has_group (ini, "row_defaults"))
-    return;
-  g_autofree const char **columns = base_ini_keys (ini, "row_defaults");
-  for (guint i = 0; columns[i] != NULL; i++) {
-    const char *value = base_ini_get_string_or (ini, "row_defaults", columns[i], "");
-    g_hash_table_insert (profile->row_defaults, g_strdup (columns[i]), g_strdup (value));
+  for (guint i = 0; i < G_N_ELEMENTS (row_columns); i++) {
+    const char *column = row_columns[i].column;
+    if (!base_ini_has_key (ini, "row_defaults", column))
+      continue;
+    const char *value = base_ini_get_string (ini, "row_defaults", column, error);
+    if (value == NULL || !check_row_default (ini, i, value, error))
+      return FALSE;
+    g_hash_table_insert (profile->row_defaults, g_strdup (column), g_strdup (value));
   }
+  return TRUE;
+}
+
+/* Weights are somewhere: as the copy that computes, or as the master copy alone. */
+static gboolean
+check_states (BaseIni *ini, const ModelProfile *profile, GError **error)
+{
+  if (profile->param_bytes + profile->master_bytes > 0)
+    return TRUE;
+  base_ini_set_error (ini, "states", "param_bytes", error,
+                      "found 0 here and for master_bytes, expected weights in one of them");
+  return FALSE;
 }
 
 /* NULL-terminated names to suggest from when a key is unknown. */
@@ -139,7 +183,6 @@ finish (BaseIni *ini, GError **error)
   const char *known[G_N_ELEMENTS (keys) + 4] = { "frameworks", "source", "dtypes" };
   for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
     known[3 + i] = keys[i].key;
-  base_ini_mark_used (ini, "row_defaults", NULL);
   return base_ini_finish (ini, known, error);
 }
 
@@ -156,10 +199,8 @@ model_profile_from_ini (BaseIni *ini, const char *name, GError **error)
   for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
     if (!read_key (ini, &keys[i], profile, error))
       return NULL;
-  if (!read_dtypes (ini, profile, error))
-    return NULL;
-  read_row_defaults (ini, profile);
-  if (!finish (ini, error))
+  if (!check_states (ini, profile, error) || !read_dtypes (ini, profile, error)
+      || !read_row_defaults (ini, profile, error) || !finish (ini, error))
     return NULL;
   return g_steal_pointer (&profile);
 }
