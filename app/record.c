@@ -101,7 +101,7 @@ stages_text (const ModelLayout *layout)
   if (layout->stage_layers == NULL)
     return g_strdup ("auto");
   text = g_string_new (NULL);
-  for (guint i = 0; i < layout->pp * layout->vpp; i++)
+  for (guint64 i = 0; i < model_layout_n_stages (layout); i++)
     g_string_append_printf (text, "%s%u", i > 0 ? "+" : "", layout->stage_layers[i]);
   return g_string_free (text, FALSE);
 }
@@ -126,7 +126,7 @@ fill_layout (DbPlan *plan, const AppProblem *problem, const ModelLayout *layout)
   record->zero = layout->zero;
   record->hsdp = layout->hsdp;
   record->recompute = keep_owned (plan, model_recompute_format (&layout->recompute));
-  record->schedule = layout->schedule == MODEL_SCHEDULE_FILE
+  record->schedule = model_schedule_is_file (layout->schedule)
                          ? keep_owned (plan, g_strconcat ("file:", layout->schedule_file, NULL))
                          : model_schedule_name (layout->schedule);
   record->stages = keep_owned (plan, stages_text (layout));

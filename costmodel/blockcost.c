@@ -50,9 +50,12 @@ hide_tp (CostBlock *block, Walk *walk, const ModelOp *op, double time_s)
     *exposed_s += fmax (0, walk->regather_s - time_s);
     walk->regather_s = 0;
   }
-  if (op->kind == MODEL_OP_GEMM && op->phase == MODEL_PHASE_BACKWARD_WEIGHT)
-    walk->reduction_s
-        -= walk->context->numbers->profile.overlap_wgrad_ratio * fmin (walk->reduction_s, time_s);
+  if (op->kind == MODEL_OP_GEMM && op->phase == MODEL_PHASE_BACKWARD_WEIGHT) {
+    double hidden_s
+        = walk->context->numbers->profile.overlap_wgrad_ratio * fmin (walk->reduction_s, time_s);
+    walk->reduction_s -= hidden_s;
+    block->wgrad_hidden_s += hidden_s;
+  }
   *exposed_s += walk->reduction_s;
   walk->reduction_s = 0;
 }

@@ -39,6 +39,8 @@ typedef struct {
   double exposed_tp_s[COST_PASS_N_KINDS];
   double exposed_cp_s[COST_PASS_N_KINDS];
   double exposed_ep_s[COST_PASS_N_KINDS];
+  double wgrad_hidden_s; /* tp reductions that hide under weight gradients: shows where these run
+                            apart */
   double host_s[COST_PASS_N_KINDS]; /* waiting for the host: what pass_s has beyond the rest */
   double pass_s[COST_PASS_N_KINDS]; /* compute + exposed + host */
   ModelSegmentMemory memory;

@@ -71,7 +71,9 @@ typedef struct {
 } CostLinkNumbers;
 
 typedef struct {
-  double hop_s;           /* one dependent step between domains */
+  double hop_s;           /* one dependent step between domains, inside a training step */
+  double step_hop_ratio;  /* already in hop_s: that over the same step of a collective alone on a
+                             quiet network (other groups' traffic, ranks that arrive late) */
   double bandwidth_ratio; /* of the NIC rate, large messages */
   double straggler_ratio; /* step time lost per doubling of GPUs beyond 8 */
 } CostFabricNumbers;
@@ -174,6 +176,9 @@ typedef struct {
   double nvls_share;  /* gpu.nvls_share */
   GPtrArray *assumed; /* (owned) char *: "gpu=b300-sxm: numbers of generation blackwell", … */
 } CostNumbers;
+
+/* Back to collectives on their own, as nccl-tests times them: takes step_hop_ratio out of hop_s. */
+void cost_numbers_alone (CostNumbers *numbers);
 
 /* Fails only if the calibration lacks what it cannot do without. */
 gboolean cost_numbers_init (CostNumbers *numbers, const CostCalibration *calibration,

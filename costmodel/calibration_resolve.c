@@ -155,6 +155,7 @@ resolve_rest (CostNumbers *numbers, const CostCalibration *calibration, const To
   if (!resolve_named (&numbers->fabric, calibration, COST_SECTION_FABRIC,
                       topo_fabric_name (machine->fabric), &own, error))
     return FALSE;
+  numbers->fabric.hop_s *= numbers->fabric.step_hop_ratio;
   if (!own && machine->fabric != TOPO_FABRIC_NONE)
     assume (numbers, g_strdup_printf ("fabric=%s: numbers not measured",
                                       topo_fabric_name (machine->fabric)));
@@ -191,4 +192,11 @@ cost_numbers_clear (CostNumbers *numbers)
   if (numbers == NULL)
     return;
   g_clear_pointer (&numbers->assumed, g_ptr_array_unref);
+}
+
+void
+cost_numbers_alone (CostNumbers *numbers)
+{
+  numbers->fabric.hop_s /= numbers->fabric.step_hop_ratio;
+  numbers->fabric.step_hop_ratio = 1;
 }

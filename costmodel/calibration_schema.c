@@ -59,6 +59,7 @@ static const CostKey link_keys[] = {
 
 static const CostKey fabric_keys[] = {
   TIME ("hop", CostFabricNumbers, hop_s, 1),
+  COUNT ("step_hop", CostFabricNumbers, step_hop_ratio, 0.1, 100),
   RATIO ("bandwidth", CostFabricNumbers, bandwidth_ratio, 0.001, 1.2),
   RATIO ("straggler", CostFabricNumbers, straggler_ratio, 0, 1),
 };

@@ -19,6 +19,22 @@ typedef struct {
 void cost_stage_time (CostStageTime *out, const CostTemplate *tmpl, const CostPlacement *placement,
                       const ModelLayout *layout, const CostStageContent *content);
 
+/* What only listed schedules ask: of one micro-batch of a content. */
+typedef struct {
+  double apart_s;                     /* tp reductions that show when weight gradients run apart */
+  double forward_ep_s, backward_ep_s; /* exposed expert exchanges */
+} CostStageExtra;
+void cost_stage_extra (CostStageExtra *out, const CostTemplate *tmpl,
+                       const CostStageContent *content);
+
+/* Does the schedule run a forward together with a backward, under which exchanges hide? */
+static inline gboolean
+cost_has_pairs (ModelScheduleKind schedule)
+{
+  return schedule == MODEL_SCHEDULE_DUALPIPE || schedule == MODEL_SCHEDULE_DUALPIPEV
+         || model_schedule_is_file (schedule);
+}
+
 /* How messages enter the pipeline. */
 typedef struct {
   double delay_s;   /* of a message on its way: the receiver waits */

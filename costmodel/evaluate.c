@@ -12,6 +12,7 @@ typedef struct {
   const CostStageMap *stages;
   const CostPlacement *placement;
   guint64 microbatches;
+  double passes; /* micro-batches of one chunk */
 } Evaluation;
 
 /* Where the time of one micro-batch on one rank goes; sums to forward and backward. */
@@ -46,13 +47,34 @@ content_parts (const Evaluation *e, const CostStageContent *content, double *par
   parts[COST_PART_DP] = time.fsdp_s;
 }
 
-/* Stage times of the whole pipeline, three arrays in one block of memory. */
+/* What listed schedules need beside the stage times; @extras: three arrays. */
+static void
+fill_extras (const Evaluation *e, double *extras, CostPipeline *pipeline)
+{
+  const CostStageMap *stages = e->stages;
+  guint64 n = model_schedule_n_stages (stages->schedule, stages->pp, stages->vpp);
+  pipeline->list = e->layout->schedule_list;
+  pipeline->apart_s = extras;
+  for (guint64 stage = 0; stage < n; stage++) {
+    CostStageExtra extra;
+    cost_stage_extra (&extra, e->tmpl, &stages->contents[stages->content_of_stage[stage]]);
+    extras[stage] = extra.apart_s;
+    extras[n + stage] = extra.forward_ep_s;
+    extras[2 * n + stage] = extra.backward_ep_s;
+  }
+  if (cost_has_pairs (stages->schedule)) {
+    pipeline->forward_ep_s = extras + n;
+    pipeline->backward_ep_s = extras + 2 * n;
+  }
+}
+
+/* Stage times of the whole pipeline, three arrays in one block of memory, and three more. */
 static void
 fill_pipeline (const Evaluation *e, const CostMessages *messages, double *times,
                CostPipeline *pipeline)
 {
   const CostStageMap *stages = e->stages;
-  guint32 n = stages->pp * stages->vpp;
+  guint32 n = (guint32)model_schedule_n_stages (stages->schedule, stages->pp, stages->vpp);
   for (guint32 stage = 0; stage < n; stage++) {
     CostStageTime time;
     cost_stage_time (&time, e->tmpl, e->placement, e->layout,
@@ -70,6 +92,8 @@ fill_pipeline (const Evaluation *e, const CostMessages *messages, double *times,
                               .backward_input_s = times + n,
                               .backward_weight_s = times + 2 * (gsize)n,
                               .p2p_s = messages->delay_s };
+  if (model_schedule_is_listed (stages->schedule))
+    fill_extras (e, times + 3 * (gsize)n, pipeline);
 }
 
 /* The makespan without messages (*@out) and what they add to it. */
@@ -80,7 +104,7 @@ play (const Evaluation *e, CostPipelineScratch *scratch, CostPipelineResult *out
   CostMessages messages, none = { 0 };
   CostPipeline pipeline;
   CostPipelineResult with;
-  g_autofree double *times = g_new (double, 3 * (gsize)e->stages->pp * e->stages->vpp);
+  g_autofree double *times = g_new (double, 6 * (gsize)e->stages->pp * e->stages->vpp);
   fill_pipeline (e, &none, times, &pipeline);
   if (!cost_pipeline_recurrence (&pipeline, scratch, out, error))
     return FALSE;
@@ -106,7 +130,7 @@ mean_work_s (const Evaluation *e)
     cost_stage_time (&time, e->tmpl, e->placement, e->layout, &class->content);
     sum_s += class->n_ranks * (time.forward_s + time.backward_s);
   }
-  return (double)e->microbatches * sum_s / e->stages->pp;
+  return e->passes * sum_s / e->stages->pp;
 }
 
 static void
@@ -141,10 +165,14 @@ fill_breakdown (const Evaluation *e, const CostPipelineResult *result, double p2
   longest_tail (e, &tail);
   guint16 critical = e->stages->class_of_rank[result->critical_rank];
   content_parts (e, &e->stages->classes[critical].content, parts);
+  parts[COST_PART_TP] += result->apart_s / e->passes;
+  parts[COST_PART_EP] = MAX (parts[COST_PART_EP] - result->hidden_ep_s / e->passes, 0);
   double one_s = 0;
   for (guint part = 0; part < COST_PART_N_KINDS; part++)
     one_s += parts[part];
-  double work_s = cost_pipe_s (step, mean_work_s (e), result->busy_s);
+  gboolean is_listed = model_schedule_is_listed (e->stages->schedule);
+  double mean_s = is_listed ? result->mean_busy_s : mean_work_s (e);
+  double work_s = cost_pipe_s (step, mean_s, result->busy_s);
   double scale = one_s > 0 ? work_s / one_s : 0;
   for (guint part = 0; part < COST_PART_N_KINDS; part++)
     parts[part] *= scale;
@@ -195,7 +223,7 @@ fill_stage (const Evaluation *e, const CostMemoryPlan *plan, guint32 rank, CostS
   content_parts (e, &class->content, parts);
   out->stage = rank;
   out->layers = class->content.layers;
-  out->compute_s = (double)e->microbatches * parts[COST_PART_COMPUTE];
+  out->compute_s = e->passes * parts[COST_PART_COMPUTE];
   out->oom_risk
       = cost_oom_risk ((double)out->memory.need_bytes,
                        (double)e->problem->machine->gpu->usable_bytes, e->placement->sigma);
@@ -264,6 +292,7 @@ cost_evaluate (const CostProblem *problem, const ModelLayout *layout, const Cost
                    .stages = stages,
                    .placement = placement,
                    .microbatches = model_layout_microbatches (layout, problem->job) };
+  e.passes = (double)model_schedule_passes (layout->schedule, e.microbatches);
   CostPipelineResult result;
   double p2p_s;
   if (!play (&e, scratch, &result, &p2p_s, error))

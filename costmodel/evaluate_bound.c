@@ -16,6 +16,7 @@ typedef struct {
   const CostStageMap *stages;
   const CostPlacement *placement;
   guint64 microbatches;
+  double passes; /* micro-batches of one chunk */
   CostMessages messages;
   CostMemoryPlan memory;
   CostStageTime contents[MAX_CONTENTS];
@@ -32,6 +33,37 @@ is_small (const CostStageMap *stages)
   return stages->n_runs <= MAX_RUNS && stages->n_contents <= MAX_CONTENTS;
 }
 
+/* A content's time, without what pairs may hide. */
+static void
+content_time (const Bound *bound, const CostStageContent *content, CostStageTime *out)
+{
+  cost_stage_time (out, bound->tmpl, bound->placement, bound->layout, content);
+  if (!cost_has_pairs (bound->stages->schedule))
+    return;
+  CostStageExtra extra;
+  cost_stage_extra (&extra, bound->tmpl, content);
+  out->forward_s -= extra.forward_ep_s;
+  out->backward_s -= extra.backward_ep_s;
+}
+
+/* In listed schedules any rank of a class may have the most in flight. */
+static void
+fullest_of_class (const Bound *bound, const CostStageClass *class, const CostWeights *weights,
+                  CostStageMemory *memory)
+{
+  CostStageClass own = *class;
+  guint32 index = (guint32)(class - bound->stages->classes);
+  for (guint32 rank = class->first_rank + 1; rank < bound->stages->pp; rank++) {
+    CostStageMemory other;
+    if (bound->stages->class_of_rank[rank] != index)
+      continue;
+    own.first_rank = rank;
+    cost_stage_memory (&other, &bound->memory, &own, weights);
+    memory->peak_bytes = MAX (memory->peak_bytes, other.peak_bytes);
+    memory->need_bytes = MAX (memory->need_bytes, other.need_bytes);
+  }
+}
+
 /* Memory and work of a class; @time: (out) of one micro-batch on its ranks. */
 static void
 visit_class (Bound *bound, const CostStageClass *class, const CostWeights *weights,
@@ -39,7 +71,9 @@ visit_class (Bound *bound, const CostStageClass *class, const CostWeights *weigh
 {
   CostStageMemory memory;
   cost_stage_memory (&memory, &bound->memory, class, weights);
-  cost_stage_time (time, bound->tmpl, bound->placement, bound->layout, &class->content);
+  if (model_schedule_is_listed (bound->stages->schedule))
+    fullest_of_class (bound, class, weights, &memory);
+  content_time (bound, &class->content, time);
   double work_s = time->forward_s + time->backward_s;
   bound->work_sum_s += class->n_ranks * work_s;
   bound->busiest_s = MAX (bound->busiest_s, work_s);
@@ -69,6 +103,9 @@ visit_classes (Bound *bound)
     heaviest_time = time;
     heaviest_at = i;
   }
+  if (cost_has_pairs (bound->stages->schedule)) /* traffic hides under all of a pass */
+    cost_stage_time (&heaviest_time, bound->tmpl, bound->placement, bound->layout,
+                     &stages->classes[heaviest_at].content);
   cost_tail (&tail, bound->problem, bound->layout, bound->tmpl, bound->placement,
              &stages->classes[heaviest_at].content, &heaviest, bound->microbatches,
              heaviest_time.forward_s + heaviest_time.backward_s);
@@ -95,9 +132,10 @@ run_times (const Bound *bound, const CostStageRun *run, CostPipelineRun *out)
   }
   const CostStageTime *first = &bound->contents[run->first_content];
   const CostStageTime *last = &bound->contents[run->last_content];
+  gboolean both_ways = model_schedule_is_bidirectional (stages->schedule);
   out->first_forward_s = first->forward_s + pass_s - all->has_embedding * receive_s;
   out->first_backward_s = first->backward_s + pass_s;
-  out->last_forward_s = last->forward_s + pass_s;
+  out->last_forward_s = last->forward_s + pass_s - both_ways * all->has_embedding * receive_s;
   out->last_backward_s = last->backward_s + pass_s - all->has_head * receive_s;
 }
 
@@ -108,12 +146,11 @@ makespan_bound_s (Bound *bound)
 {
   const CostStageMap *stages = bound->stages;
   CostPipelineRun runs[MAX_RUNS];
-  double busiest_s = (double)bound->microbatches * bound->busiest_s;
+  double busiest_s = bound->passes * bound->busiest_s;
   if (!is_small (stages))
     return busiest_s;
   for (guint32 i = 0; i < stages->n_contents && stages->vpp > 1; i++)
-    cost_stage_time (&bound->contents[i], bound->tmpl, bound->placement, bound->layout,
-                     &stages->contents[i]);
+    content_time (bound, &stages->contents[i], &bound->contents[i]);
   for (guint32 i = 0; i < stages->n_runs; i++)
     run_times (bound, &stages->runs[i], &runs[i]);
   double makespan_s = cost_pipeline_lower_bound_runs (stages->schedule, stages->pp, stages->vpp,
@@ -124,17 +161,21 @@ makespan_bound_s (Bound *bound)
 
 /*
  * step = work + ratio·(T0 − busiest) + (T − T0) + …, T0 without and T >= T0 with messages. For
- * ratio <= 1 that is at least work + ratio·(T − busiest); beyond, T0 >= busiest.
+ * ratio <= 1 that is at least work + ratio·(T − busiest); beyond, T0 >= busiest. Ranks of listed
+ * schedules may be busier than counted here (what runs apart), which lowers the bubble: with a
+ * ratio of at most imbalance_ratio a busier rank never makes the sum smaller.
  */
 static double
 pipe_bound_s (Bound *bound)
 {
   const CostStepNumbers *step = &bound->problem->numbers->step;
-  double m = (double)bound->microbatches, busiest_s = m * bound->busiest_s;
+  double m = bound->passes, busiest_s = m * bound->busiest_s;
   double work_s = cost_pipe_s (step, m * bound->work_sum_s / bound->stages->pp, busiest_s);
   if (bound->stages->pp == 1)
     return work_s;
   double ratio = MIN (step->bubble_ratio, 1);
+  if (model_schedule_is_listed (bound->stages->schedule))
+    ratio = MIN (ratio, step->imbalance_ratio);
   return work_s + ratio * (makespan_bound_s (bound) - busiest_s);
 }
 
@@ -150,6 +191,7 @@ cost_evaluate_bound (const CostProblem *problem, const ModelLayout *layout,
   bound.stages = stages;
   bound.placement = placement;
   bound.microbatches = model_layout_microbatches (layout, problem->job);
+  bound.passes = (double)(gint64)model_schedule_passes (stages->schedule, bound.microbatches);
   bound.work_sum_s = bound.busiest_s = bound.tail_s = 0;
   bound.peak_bytes = bound.need_bytes = 0;
   cost_messages_init (&bound.messages, problem, layout, placement);

@@ -4,6 +4,8 @@
  */
 #include "costmodel/memory.h"
 
+#define MAX_CHUNKS 64 /* per rank in a user's own order (model/schedule_file.c) */
+
 static const char *const kind_names[COST_MEMORY_N_KINDS] = {
   [COST_MEMORY_WEIGHTS] = "weights",
   [COST_MEMORY_GRADIENTS] = "gradients",
@@ -41,7 +43,9 @@ cost_weights_count (CostWeights *out, const CostTemplate *tmpl, const CostStageC
     sum.replicated += tmpl->embedding.replicated_weight_count;
   }
   if (content->has_head) {
-    sum.dense += tmpl->head.weight_count + (is_pipelined ? tmpl->tied_weight_count : 0);
+    /* where embedding and head are on one rank, a tied matrix is there once */
+    gboolean is_apart = is_pipelined && !content->has_embedding;
+    sum.dense += tmpl->head.weight_count + (is_apart ? tmpl->tied_weight_count : 0);
     sum.replicated += tmpl->head.replicated_weight_count;
   }
   *out = sum;
@@ -119,6 +123,43 @@ chunk_content (const CostStageMap *map, guint32 rank, guint32 chunk)
 {
   guint32 stage = model_schedule_stage (map->schedule, map->pp, rank, chunk);
   return &map->contents[map->content_of_stage[stage]];
+}
+
+/* The order that peaks are counted along: a user's own, or that of a schedule without a closed form. */
+static const ModelSchedule *
+counted_list (const CostMemoryPlan *plan)
+{
+  if (model_schedule_is_file (plan->map->schedule))
+    return plan->layout->schedule_list;
+  return model_schedule_is_listed (plan->map->schedule)
+             ? model_schedule_peaks (plan->map->schedule, plan->map->pp, plan->microbatches)
+             : NULL;
+}
+
+/* The largest sum of what the chunks of a rank keep, along its list. */
+static guint64
+listed_bytes (const CostTemplate *tmpl, guint32 uniform, const CostStageMap *map,
+              const ModelSchedule *list, guint32 rank)
+{
+  guint64 bytes[MAX_CHUNKS];
+  for (guint32 chunk = 0; chunk < MIN (list->vpp, MAX_CHUNKS); chunk++)
+    bytes[chunk] = kept_bytes (tmpl, uniform, chunk_content (map, rank, chunk));
+  return model_schedule_peak (list, rank, bytes);
+}
+
+/* Micro-batches whose logits' gradient waits for the head's weight gradient, beside the one the
+ * head works on: the weight gradient needs it, whenever it runs. */
+static guint64
+waiting_logits (const CostMemoryPlan *plan, guint32 rank, guint64 in_flight)
+{
+  const CostStageMap *map = plan->map;
+  const ModelSchedule *list = counted_list (plan);
+  guint64 last = model_schedule_n_stages (map->schedule, map->pp, map->vpp) - 1;
+  guint64 most = in_flight;
+  for (guint32 chunk = 0; chunk < map->vpp && list != NULL; chunk++)
+    if (model_schedule_stage (map->schedule, map->pp, rank, chunk) == last)
+      most = model_schedule_chunk_peak (list, rank, chunk);
+  return most - 1;
 }
 
 /*
@@ -224,17 +265,22 @@ gather_bytes (const CostMemoryPlan *plan, const CostStageClass *class, const Cos
  * logits. The optimizer's copies find the activations freed: they count as far as they exceed them.
  */
 static void
-fill_transients (guint64 *bytes, const CostTemplate *tmpl, const ModelLayout *layout,
-                 guint64 in_flight, const CostStageClass *class, guint64 layer_work,
-                 guint64 step_copy)
+fill_transients (guint64 *bytes, const CostMemoryPlan *plan, guint64 in_flight,
+                 const CostStageClass *class, guint64 layer_work, guint64 step_copy)
 {
+  const CostTemplate *tmpl = plan->tmpl;
+  ModelScheduleKind schedule = plan->map->schedule;
   guint64 work = layer_work;
   if (class->content.has_head) {
     const ModelSegmentMemory *head = &tmpl->head.memory;
-    gboolean is_gpipe = layout->schedule == MODEL_SCHEDULE_GPIPE;
-    /* The last stage turns round at once: one micro-batch, unless all go forward first. */
-    guint64 others = is_gpipe ? times (in_flight - 1, head->logits_kept_bytes) : 0;
-    bytes[COST_MEMORY_LOGITS] = head->logits_peak_bytes + others;
+    /* The last stage turns round at once: one micro-batch, unless all go forward first, or
+     * weight gradients wait. */
+    guint64 others = 0;
+    if (schedule == MODEL_SCHEDULE_GPIPE)
+      others = in_flight - 1;
+    else if (model_schedule_is_listed (schedule))
+      others = waiting_logits (plan, class->first_rank, in_flight);
+    bytes[COST_MEMORY_LOGITS] = head->logits_peak_bytes + times (others, head->logits_kept_bytes);
     guint64 beside = work > head->logits_peak_bytes ? work - head->logits_peak_bytes : 0;
     work = MAX (beside, work_of (&tmpl->head));
   }
@@ -315,14 +361,18 @@ cost_stage_memory (CostStageMemory *out, const CostMemoryPlan *plan, const CostS
                 + (weights->expert > 0
                        ? model_shard_ceil (weights->expert, plan->shards->expert_shard_ranks)
                        : 0));
-  out->in_flight_count = model_schedule_in_flight (map->schedule, map->pp, map->vpp,
-                                                   plan->microbatches, class->first_rank);
+  const ModelSchedule *list = counted_list (plan);
+  out->in_flight_count = list != NULL
+                             ? model_schedule_peak (list, class->first_rank, NULL)
+                             : model_schedule_in_flight (map->schedule, map->pp, map->vpp,
+                                                         plan->microbatches, class->first_rank);
   fill_states (bytes, plan, &counts);
   bytes[COST_MEMORY_ACTIVATIONS]
-      = activation_bytes (tmpl, plan->uniform, map, class, out->in_flight_count);
+      = list != NULL ? listed_bytes (tmpl, plan->uniform, map, list, class->first_rank)
+                     : activation_bytes (tmpl, plan->uniform, map, class, out->in_flight_count);
   bytes[COST_MEMORY_LOGITS] = 0;
   bytes[COST_MEMORY_GATHERS] = gather_bytes (plan, class, weights);
-  fill_transients (bytes, tmpl, plan->layout, out->in_flight_count, class,
+  fill_transients (bytes, plan, out->in_flight_count, class,
                    layer_work_bytes (tmpl, plan->uniform, class),
                    whole (plan->step_copy * counts.sharded));
   bytes[COST_MEMORY_WORKSPACE] += plan->fixed_bytes + dummy_bytes (tmpl, class);

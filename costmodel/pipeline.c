@@ -106,9 +106,12 @@ run_of_rank (const CostPipeline *pipeline, guint32 rank)
 {
   CostPipelineRun run = { .n_ranks = 1 };
   for (guint32 chunk = 0; chunk < pipeline->vpp; chunk++) {
-    gsize stage = (gsize)chunk * pipeline->pp + rank;
-    run.last_forward_s = pipeline->forward_s[stage];
-    run.last_backward_s = pipeline->backward_input_s[stage] + pipeline->backward_weight_s[stage];
+    guint32 stage = model_schedule_stage (pipeline->schedule, pipeline->pp, rank, chunk);
+    double forward_ep_s = pipeline->forward_ep_s != NULL ? pipeline->forward_ep_s[stage] : 0;
+    double backward_ep_s = pipeline->forward_ep_s != NULL ? pipeline->backward_ep_s[stage] : 0;
+    run.last_forward_s = pipeline->forward_s[stage] - forward_ep_s;
+    run.last_backward_s
+        = pipeline->backward_input_s[stage] + pipeline->backward_weight_s[stage] - backward_ep_s;
     run.forward_s += run.last_forward_s;
     run.backward_s += run.last_backward_s;
     if (chunk == 0) {
@@ -147,16 +150,36 @@ gpipe_bound_s (const CostPipeline *pipeline, const CostPipelineRun *runs, guint 
          + 2.0 * (pipeline->pp - 1.0) * pipeline->p2p_s;
 }
 
+/*
+ * Listed schedules: the way to a rank, and all its work. The last rank of a run has the longest
+ * way from rank 0; fed from both ends, every rank of a run is looked at, and the shorter way counts.
+ */
 static double
-busiest_s (const CostPipeline *pipeline, const CostPipelineRun *runs, guint n_runs)
+listed_bound_s (const CostPipeline *pipeline, const CostPipelineRun *runs, guint n_runs)
 {
-  double most_s = 0;
+  gboolean both_ways = model_schedule_is_bidirectional (pipeline->schedule);
+  double passes = (double)model_schedule_passes (pipeline->schedule, pipeline->microbatches);
+  double way_s = 0, way_back_s = 0, c = pipeline->p2p_s, bound_s = 0;
   CostPipelineRun own;
+  for (guint i = 0; i < n_runs && both_ways; i++) {
+    const CostPipelineRun *run = run_at (pipeline, runs, i, &own);
+    way_back_s += run->n_ranks * (run->last_forward_s + c);
+  }
   for (guint i = 0; i < n_runs; i++) {
     const CostPipelineRun *run = run_at (pipeline, runs, i, &own);
-    most_s = MAX (most_s, run->forward_s + run->backward_s);
+    double work_s = passes * (run->forward_s + run->backward_s);
+    double hop_s = run->first_forward_s + c, hop_back_s = run->last_forward_s + c;
+    guint32 step = both_ways ? 1 : run->n_ranks;
+    for (guint32 n = step; n <= run->n_ranks; n += step) {
+      double from_first_s = way_s + (n - 1.0) * hop_s;
+      double from_last_s = MAX (way_back_s - n * hop_back_s, 0);
+      double to_rank_s = both_ways ? MIN (from_first_s, from_last_s) : from_first_s;
+      bound_s = MAX (bound_s, to_rank_s + work_s);
+    }
+    way_s += run->n_ranks * hop_s;
+    way_back_s -= run->n_ranks * hop_back_s;
   }
-  return (double)pipeline->microbatches * most_s;
+  return bound_s;
 }
 
 /* F + B of the topmost ranks that the last, shorter round trip passes. */
@@ -181,8 +204,8 @@ bound_from (const CostPipeline *pipeline, const CostPipelineRun *runs, guint n_r
 {
   if (pipeline->schedule == MODEL_SCHEDULE_GPIPE)
     return gpipe_bound_s (pipeline, runs, n_runs);
-  if (pipeline->schedule != MODEL_SCHEDULE_1F1B && pipeline->schedule != MODEL_SCHEDULE_INTERLEAVED)
-    return busiest_s (pipeline, runs, n_runs);
+  if (model_schedule_is_listed (pipeline->schedule))
+    return listed_bound_s (pipeline, runs, n_runs);
   Walk walk = { .microbatches = (gint64)pipeline->microbatches,
                 .pp = pipeline->pp,
                 .vpp = pipeline->vpp,

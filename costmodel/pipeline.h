@@ -10,26 +10,37 @@
  *
  * A message delays its receiver by p2p_s and occupies nobody. Backward is input and weight
  * gradient in one operation. Stages are placed straight: chunk c of rank r is stage c·p + r.
+ *
+ * Schedules that split the backward pass, fold the pipeline or feed it from both ends, and a
+ * user's own order (model_schedule_is_listed), are played from their written-out lists to the end.
+ * Their closed form is the way to a rank and all of its work: no rank starts before its first
+ * micro-batch has come through the ranks before it.
  */
 #pragma once
-#include "model/layout.h"
+#include "model/schedule.h"
 #include <glib.h>
 G_BEGIN_DECLS
 
 /* Times of virtual stages in pipeline order. */
 typedef struct {
-  ModelScheduleKind schedule; /* 1F1B, INTERLEAVED or GPIPE */
-  guint32 pp, vpp;            /* vpp = 1 unless interleaved */
-  guint64 microbatches;       /* a multiple of pp when interleaved */
-  const double *forward_s;    /* (borrowed) pp·vpp entries each, one micro-batch */
+  ModelScheduleKind schedule;
+  guint32 pp, vpp;
+  guint64 microbatches;    /* as model_schedule_legal asks */
+  const double *forward_s; /* (borrowed) one entry per virtual stage, one micro-batch */
   const double *backward_input_s;
   const double *backward_weight_s;
   double p2p_s; /* one message between neighbours */
+  /* for listed schedules; all (borrowed) (nullable) */
+  const ModelSchedule *list; /* NULL: made from schedule, pp, vpp and microbatches */
+  const double *apart_s;     /* by stage: what an input gradient costs more when its weight
+                                gradient runs apart, since nothing hides its reductions then */
+  const double *forward_ep_s, *backward_ep_s; /* by stage: expert exchanges in the times above,
+                                                 which pairs hide */
 } CostPipeline;
 
 /* Never above the recurrence's result (but for rounding, 1e-12), equal to it for equal stages
- * and p2p_s = 0, for GPipe always. O(pp·vpp), allocates nothing. For a schedule that has no
- * recurrence here: the work of the busiest rank. */
+ * and p2p_s = 0, for GPipe always. O(pp·vpp), allocates nothing. For listed schedules: the
+ * longest of (way to a rank + its work), where nothing that pairs can hide is counted. */
 double cost_pipeline_lower_bound (const CostPipeline *pipeline);
 
 /* Ranks in a row that hold the same: what the search has instead of one entry per stage. */
@@ -50,6 +61,9 @@ typedef struct {
   double busy_s;         /* of the critical rank: its forward and backward work */
   guint32 critical_rank; /* the rank with the most work, the first of equals */
   guint64 played_count;  /* micro-batches played before the rest was extended linearly */
+  double mean_busy_s;    /* over the ranks */
+  /* listed schedules, critical rank: in busy_s because of split passes; not in it thanks to pairs */
+  double apart_s, hidden_ep_s;
 } CostPipelineResult;
 
 /* Scratch memory that grows and is kept between calls. */
@@ -62,8 +76,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (CostPipelineScratch, cost_pipeline_scratch_free)
  * Exact makespan for any stage times. O(pp·vpp·microbatches) at worst, usually a few pp
  * micro-batches. @scratch: allocates only when it must grow.
  *
- * Returns: FALSE with MODEL_ERROR_UNSUPPORTED for another schedule, MODEL_ERROR_ILLEGAL for sizes
- * the schedule does not allow; @out is then untouched.
+ * Returns: FALSE with MODEL_ERROR_ILLEGAL for sizes the schedule does not allow,
+ * MODEL_ERROR_UNSUPPORTED for a user's own order without its list; @out is then untouched.
  */
 gboolean cost_pipeline_recurrence (const CostPipeline *pipeline, CostPipelineScratch *scratch,
                                    CostPipelineResult *out, GError **error);

@@ -8,20 +8,13 @@
  * every further stretch of that length takes.
  */
 #include "costmodel/error.h"
-#include "costmodel/pipeline.h"
+#include "costmodel/pipeline-private.h"
 #include "model/error.h"
 #include <math.h>
 #include <string.h>
 
 /* Two periods count as equal if no end differs by more than this share of the time played. */
 #define SAME_RATIO 1e-12
-
-struct _CostPipelineScratch {
-  double *ends; /* (owned) */
-  gsize n_ends;
-  guint64 *counts; /* (owned) */
-  gsize n_counts;
-};
 
 CostPipelineScratch *
 cost_pipeline_scratch_new (void)
@@ -36,7 +29,28 @@ cost_pipeline_scratch_free (CostPipelineScratch *scratch)
     return;
   g_free (scratch->ends);
   g_free (scratch->counts);
+  model_schedule_free (scratch->list);
   g_free (scratch);
+}
+
+double *
+cost_pipeline_scratch_ends (CostPipelineScratch *scratch, gsize n)
+{
+  if (scratch->n_ends < n) {
+    scratch->ends = g_renew (double, scratch->ends, n);
+    scratch->n_ends = n;
+  }
+  return scratch->ends;
+}
+
+guint64 *
+cost_pipeline_scratch_counts (CostPipelineScratch *scratch, gsize n)
+{
+  if (scratch->n_counts < n) {
+    scratch->counts = g_renew (guint64, scratch->counts, n);
+    scratch->n_counts = n;
+  }
+  return scratch->counts;
 }
 
 typedef struct {
@@ -84,22 +98,14 @@ player_init (Player *player, const CostPipeline *pipeline, CostPipelineScratch *
   gsize n_window = (gsize)player->n_stages * window, n_period = 2 * (gsize)p * player->period;
   gsize n_ends = 2 * n_window + 2 * n_period + p;
   gsize n_counts = 2 * (gsize)player->n_stages + 2 * (gsize)p;
-  if (scratch->n_ends < n_ends) {
-    scratch->ends = g_renew (double, scratch->ends, n_ends);
-    scratch->n_ends = n_ends;
-  }
-  if (scratch->n_counts < n_counts) {
-    scratch->counts = g_renew (guint64, scratch->counts, n_counts);
-    scratch->n_counts = n_counts;
-  }
-  memset (scratch->counts, 0, n_counts * sizeof *scratch->counts);
-  player->forward_end = scratch->ends;
+  player->forward_end = cost_pipeline_scratch_ends (scratch, n_ends);
+  player->forward_count = cost_pipeline_scratch_counts (scratch, n_counts);
+  memset (player->forward_count, 0, n_counts * sizeof *player->forward_count);
   player->backward_end = player->forward_end + n_window;
   player->current = player->backward_end + n_window;
   player->saved = player->current + n_period;
   player->clock = player->saved + n_period;
   memset (player->clock, 0, p * sizeof *player->clock);
-  player->forward_count = scratch->counts;
   player->backward_count = player->forward_count + player->n_stages;
   player->rank_forwards = player->backward_count + player->n_stages;
   player->rank_backwards = player->rank_forwards + p;
@@ -258,13 +264,6 @@ check_sizes (const CostPipeline *pipeline, GError **error)
   guint32 p = pipeline->pp, v = pipeline->vpp;
   guint64 m = pipeline->microbatches;
   gboolean is_interleaved = pipeline->schedule == MODEL_SCHEDULE_INTERLEAVED;
-  if (!is_interleaved && pipeline->schedule != MODEL_SCHEDULE_1F1B
-      && pipeline->schedule != MODEL_SCHEDULE_GPIPE) {
-    g_set_error (error, MODEL_ERROR, MODEL_ERROR_UNSUPPORTED,
-                 "no step time for schedule number %d: use 1f1b, interleaved or gpipe",
-                 (int)pipeline->schedule);
-    return FALSE;
-  }
   if (p == 0 || v == 0 || m == 0 || (guint64)p * v > G_MAXUINT16 || m > G_MAXUINT32) {
     g_set_error (error, MODEL_ERROR, MODEL_ERROR_ILLEGAL,
                  "a pipeline needs 1 to 65535 stages and 1 to 4294967295 micro-batches, got %u×%u "
@@ -272,6 +271,8 @@ check_sizes (const CostPipeline *pipeline, GError **error)
                  p, v, m);
     return FALSE;
   }
+  if (model_schedule_is_listed (pipeline->schedule))
+    return TRUE; /* the list says the rest */
   if (v > 1 && (!is_interleaved || m % p != 0)) {
     g_set_error (error, MODEL_ERROR, MODEL_ERROR_ILLEGAL,
                  "vpp=%u needs the interleaved schedule and micro-batches in multiples of pp=%u, "
@@ -291,6 +292,7 @@ find_busiest (const CostPipeline *pipeline, CostPipelineResult *out)
       work_s += pipeline->forward_s[stage] + pipeline->backward_input_s[stage]
                 + pipeline->backward_weight_s[stage];
     work_s *= (double)pipeline->microbatches;
+    out->mean_busy_s += work_s / pipeline->pp;
     if (rank == 0 || work_s > out->busy_s) {
       out->busy_s = work_s;
       out->critical_rank = rank;
@@ -304,6 +306,8 @@ cost_pipeline_recurrence (const CostPipeline *pipeline, CostPipelineScratch *scr
 {
   if (!check_sizes (pipeline, error))
     return FALSE;
+  if (model_schedule_is_listed (pipeline->schedule))
+    return cost_pipeline_play_list (pipeline, scratch, out, error);
   CostPipelineResult result = { .played_count = pipeline->microbatches };
   find_busiest (pipeline, &result);
   if (pipeline->schedule == MODEL_SCHEDULE_GPIPE) {

@@ -37,7 +37,7 @@ static gboolean
 map_stages (CostStageMap *map, const CostProblem *problem, const CostBlockKinds *kinds,
             const ModelLayout *layout, GError **error)
 {
-  gsize n_stages = (gsize)layout->pp * layout->vpp;
+  gsize n_stages = (gsize)model_layout_n_stages (layout);
   if (n_stages > problem->arch->layers) {
     g_set_error (error, MODEL_ERROR, MODEL_ERROR_ILLEGAL,
                  "pp=%u vpp=%u makes more stages than the %u layers of '%s'", layout->pp,

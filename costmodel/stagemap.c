@@ -73,7 +73,7 @@ take_layers (Cursor *cursor, guint32 n_layers, guint32 recompute_layers)
 static void
 find_contents (CostStageMap *map, Cursor *cursor, guint32 recompute_layers)
 {
-  guint32 n_stages = map->pp * map->vpp;
+  guint32 n_stages = (guint32)model_schedule_n_stages (map->schedule, map->pp, map->vpp);
   for (guint32 stage = 0; stage < n_stages; stage++) {
     CostStageContent content = take_layers (cursor, map->stage_layers[stage], recompute_layers);
     content.has_embedding = stage == 0;
@@ -152,7 +152,7 @@ cost_stage_map_init_recompute (CostStageMap *map, const ModelArch *arch,
                                ModelScheduleKind schedule, const guint32 *stage_layers,
                                guint32 recompute_layers)
 {
-  gsize n_stages = (gsize)pp * vpp;
+  gsize n_stages = (gsize)model_schedule_n_stages (schedule, pp, vpp);
   *map = (CostStageMap){ .pp = pp, .vpp = vpp, .schedule = schedule };
   map->classes = g_new0 (CostStageClass, pp);
   map->runs = g_new0 (CostStageRun, pp);

@@ -53,12 +53,12 @@ typedef struct {
   guint16 *class_of_rank;     /* (owned) pp */
   guint32 n_contents;         /* distinct virtual stages */
   CostStageContent *contents; /* (owned) */
-  guint16 *content_of_stage;  /* (owned) pp·vpp: index into contents */
-  guint32 *stage_layers;      /* (owned) pp·vpp */
+  guint16 *content_of_stage;  /* (owned) by virtual stage: index into contents */
+  guint32 *stage_layers;      /* (owned) by virtual stage */
 } CostStageMap;
 
 /*
- * @stage_layers: pp·vpp entries that sum to the arch's layers, none 0.
+ * @stage_layers: model_schedule_n_stages entries that sum to the arch's layers, none 0.
  * @recompute_layers: how many layers at the start of each chunk the layout recomputes: N for
  * full:block:N, G_MAXUINT32 (all) for every other setting.
  */

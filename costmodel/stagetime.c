@@ -55,10 +55,35 @@ cost_stage_time (CostStageTime *out, const CostTemplate *tmpl, const CostPlaceme
   *out = sum;
 }
 
+static void
+add_extra (CostStageExtra *sum, const CostBlock *block, double count)
+{
+  sum->apart_s += count * block->wgrad_hidden_s;
+  sum->forward_ep_s += count * block->exposed_ep_s[COST_PASS_FORWARD];
+  sum->backward_ep_s += count
+                        * (block->exposed_ep_s[COST_PASS_BACKWARD_INPUT]
+                           + block->exposed_ep_s[COST_PASS_BACKWARD_WEIGHT]);
+}
+
+void
+cost_stage_extra (CostStageExtra *out, const CostTemplate *tmpl, const CostStageContent *content)
+{
+  *out = (CostStageExtra){ 0 };
+  for (guint kind = 0; kind < tmpl->n_kinds; kind++) {
+    double recomputed = content->recomputed[kind];
+    add_extra (out, &tmpl->blocks[kind], recomputed);
+    add_extra (out, &tmpl->plain_blocks[kind], content->blocks[kind] - recomputed);
+  }
+  if (content->has_head)
+    add_extra (out, &tmpl->head, 1);
+}
+
 /*
  * The fitted host time is per micro-batch and chunk, forward and backward together: half of it
  * for each. Messages that overlap, and all of 1F1B (whose ranks wait in turn anyway), delay the
- * receiver; interleaved without overlap every chunk begins with a blocking receive.
+ * receiver; interleaved without overlap every chunk begins with a blocking receive. Listed
+ * schedules post their receives ahead, or they would wait for themselves (reference "schedules"
+ * §1): their messages only delay.
  */
 void
 cost_messages_init (CostMessages *out, const CostProblem *problem, const ModelLayout *layout,
@@ -70,8 +95,9 @@ cost_messages_init (CostMessages *out, const CostProblem *problem, const ModelLa
     return;
   double message_s = placement->p2p_s * step->p2p_ratio;
   out->host_s = step->p2p_host_s / 2;
-  if (layout->vpp > 1 && !layout->overlap_p2p)
+  gboolean is_interleaved = layout->schedule == MODEL_SCHEDULE_INTERLEAVED;
+  if (is_interleaved && !layout->overlap_p2p)
     out->receive_s = message_s;
   else
-    out->delay_s = message_s * (layout->vpp > 1 ? step->p2p_interleaved_ratio : 1);
+    out->delay_s = message_s * (is_interleaved ? step->p2p_interleaved_ratio : 1);
 }

@@ -74,13 +74,29 @@ dp_s (const CostProblem *problem, const ModelLayout *layout, const CostTemplate 
   return all_s;
 }
 
+/* Fed from both ends, every stage is held twice, on ranks r and p − 1 − r, which sum their
+ * gradients; taken to be as far apart as the pipeline's ends. */
+static double
+mirror_s (const CostProblem *problem, const ModelLayout *layout, const CostPlacement *placement,
+          const CostWeights *weights)
+{
+  if (!model_schedule_is_bidirectional (layout->schedule))
+    return 0;
+  double count = real (weights->dense) + real (weights->expert);
+  if (layout->zero > 0)
+    count = real (weights->dense) / placement->shards.shard_ranks
+            + real (weights->expert) / placement->shards.expert_shard_ranks;
+  return cost_collective_s (&placement->embedding, MODEL_COLLECTIVE_ALL_REDUCE,
+                            count * problem->profile->reduce_bytes);
+}
+
 /* Both ends of the pipeline hold the tied embedding and sum its gradient. */
 static double
 embedding_s (const CostProblem *problem, const ModelLayout *layout, const CostTemplate *tmpl,
              const CostPlacement *placement, const CostStageContent *content)
 {
   if (layout->pp == 1 || tmpl->tied_weight_count == 0
-      || !(content->has_embedding || content->has_head))
+      || content->has_embedding == content->has_head)
     return 0;
   return cost_collective_s (&placement->embedding, MODEL_COLLECTIVE_ALL_REDUCE,
                             real (tmpl->tied_weight_count) * problem->profile->reduce_bytes);
@@ -113,7 +129,8 @@ cost_tail (CostTail *out, const CostProblem *problem, const ModelLayout *layout,
            double stage_s)
 {
   out->dp_s = dp_s (problem, layout, tmpl, placement, weights, microbatches, stage_s)
-              + embedding_s (problem, layout, tmpl, placement, content);
+              + embedding_s (problem, layout, tmpl, placement, content)
+              + mirror_s (problem, layout, placement, weights);
   /* With sequence parallelism each tp rank saw its own tokens only. */
   out->tp_s = layout->sp && layout->tp > 1 && weights->replicated > 0
                   ? cost_collective_s (&placement->tp, MODEL_COLLECTIVE_ALL_REDUCE,

@@ -8,18 +8,34 @@
 #define LAYER_BYTES_MAX (G_GUINT64_CONSTANT (1) << 48)
 
 static gboolean
-check_size (const ModelSegmentMemory *memory, const ModelJob *job, const ModelLayout *layout,
-            GError **error)
+refuse_size (const ModelJob *job, const ModelLayout *layout, GError **error)
 {
-  guint64 most = MAX (memory->kept_bytes, memory->logits_peak_bytes);
-  most = MAX (most, MAX (memory->forward_work_bytes, memory->backward_work_bytes));
-  if (most <= LAYER_BYTES_MAX)
-    return TRUE;
   g_set_error (error, COST_ERROR, COST_ERROR_BAD_VALUE,
                "one layer needs more than 256 TiB of activations: seq=%" G_GUINT64_FORMAT
                " with mbs=%u is too much",
                job->seq, layout->mbs);
   return FALSE;
+}
+
+/* Before any product in whole numbers: the widest tensor of a layer, which has a byte or more for
+ * each element. Rows are split over cp, the width over tp. */
+static gboolean
+check_widest (const ModelArch *arch, const ModelJob *job, const ModelLayout *layout, GError **error)
+{
+  double rows = (double)layout->mbs * (double)job->seq / layout->cp;
+  double width = (double)MAX (arch->hidden, arch->vocab) / layout->tp;
+  if (layout->attn == MODEL_ATTN_UNFUSED)
+    width = MAX (width, (double)arch->attention.heads / layout->tp * (double)job->seq);
+  return rows * width <= (double)LAYER_BYTES_MAX || refuse_size (job, layout, error);
+}
+
+static gboolean
+check_size (const ModelSegmentMemory *memory, const ModelJob *job, const ModelLayout *layout,
+            GError **error)
+{
+  guint64 most = MAX (memory->kept_bytes, memory->logits_peak_bytes);
+  most = MAX (most, MAX (memory->forward_work_bytes, memory->backward_work_bytes));
+  return most <= LAYER_BYTES_MAX || refuse_size (job, layout, error);
 }
 
 static gboolean
@@ -82,7 +98,8 @@ cost_template_init (CostTemplate *out, const ModelArch *arch, const CostBlockKin
         = model_params_padded_vocab (arch->vocab, layout->tp, MAX (profile->vocab_multiple, 1));
     out->tied_weight_count = vocab / layout->tp * arch->hidden;
   }
-  return price_blocks (out, arch, kinds, job, layout, error)
+  return check_widest (arch, job, layout, error)
+         && price_blocks (out, arch, kinds, job, layout, error)
          && price_part (&out->embedding, out, arch, job, layout, MODEL_PART_EMBEDDING, 0,
                         MODEL_RECOMPUTE_NONE, error)
          && price_part (&out->head, out, arch, job, layout, MODEL_PART_HEAD, 0,

@@ -64,9 +64,7 @@ void
 model_program_flop (const ModelProgram *program, ModelProgramFlop *out)
 {
   *out = (ModelProgramFlop){ 0 };
-  /* DualPipe's two chunks are two copies of a stage, each for half of the micro-batches. */
-  double share = program->schedule->kind == MODEL_SCHEDULE_DUALPIPE ? 0.5 : 1;
-  double times = (double)program->microbatches * share;
+  double times = (double)model_schedule_passes (program->schedule->kind, program->microbatches);
   for (guint32 i = 0; i < program->n_chunks; i++) {
     add_ops (program, program->chunks[i].forward, times, out);
     add_ops (program, program->chunks[i].backward, times, out);

@@ -1,5 +1,6 @@
 /* model/layout.c - defaults, copies and the text form of a layout, written. Read: layout_parse.c. */
 #include "model/layout-private.h"
+#include "model/schedule.h"
 #include <string.h>
 
 void
@@ -31,6 +32,7 @@ model_layout_clear (ModelLayout *layout)
   if (layout == NULL)
     return;
   g_clear_pointer (&layout->schedule_file, g_free);
+  g_clear_pointer (&layout->schedule_list, model_schedule_free);
   g_clear_pointer (&layout->stage_layers, g_free);
 }
 
@@ -39,9 +41,10 @@ model_layout_copy (ModelLayout *to, const ModelLayout *from)
 {
   *to = *from;
   to->schedule_file = g_strdup (from->schedule_file);
+  to->schedule_list = model_schedule_ref (from->schedule_list);
   if (from->stage_layers != NULL)
     to->stage_layers
-        = g_memdup2 (from->stage_layers, (gsize)from->pp * from->vpp * sizeof *from->stage_layers);
+        = g_memdup2 (from->stage_layers, model_layout_n_stages (from) * sizeof *from->stage_layers);
 }
 
 char *
@@ -84,7 +87,7 @@ append_word (GString *text, const char *key, const char *word, gboolean differs)
 static void
 append_schedule (GString *text, const ModelLayout *layout)
 {
-  if (layout->schedule == MODEL_SCHEDULE_FILE) {
+  if (model_schedule_is_file (layout->schedule)) {
     g_string_append_printf (text, ",schedule=file:%s",
                             layout->schedule_file != NULL ? layout->schedule_file : "");
     return;
@@ -99,7 +102,7 @@ append_stages (GString *text, const ModelLayout *layout)
   if (layout->stage_layers == NULL)
     return;
   g_string_append (text, ",stages=");
-  for (guint64 i = 0; i < (guint64)layout->pp * layout->vpp; i++)
+  for (guint64 i = 0; i < model_layout_n_stages (layout); i++)
     g_string_append_printf (text, "%s%u", i > 0 ? "+" : "", layout->stage_layers[i]);
 }
 
@@ -120,7 +123,8 @@ model_layout_format (const ModelLayout *layout, const ModelProfile *profile)
   append_count (text, "sp", layout->sp != FALSE, 0);
   append_count (text, "cp", layout->cp, 1);
   append_count (text, "pp", layout->pp, 1);
-  append_count (text, "vpp", layout->vpp, 1);
+  /* a schedule of two chunks need not be told so, hence 1 must be said */
+  append_count (text, "vpp", layout->vpp, model_schedule_chunks (layout->schedule) == 2 ? 0 : 1);
   append_count (text, "ep", layout->ep, 1);
   append_count (text, "etp", layout->etp, 1);
   append_count (text, "mbs", layout->mbs, 1);

@@ -44,9 +44,39 @@ typedef enum {
   MODEL_SCHEDULE_V_MIN,
   MODEL_SCHEDULE_DUALPIPE,
   MODEL_SCHEDULE_DUALPIPEV,
+  /* a user's own order, and the placement it asks for: straight, V, both directions */
   MODEL_SCHEDULE_FILE,
+  MODEL_SCHEDULE_FILE_V,
+  MODEL_SCHEDULE_FILE_BIDIRECTIONAL,
   MODEL_SCHEDULE_N_KINDS
 } ModelScheduleKind;
+typedef struct _ModelSchedule ModelSchedule; /* model/schedule.h */
+
+static inline gboolean
+model_schedule_is_file (ModelScheduleKind kind)
+{
+  return kind >= MODEL_SCHEDULE_FILE;
+}
+/* The pipeline is folded like a V: two chunks, down and back up. */
+static inline gboolean
+model_schedule_is_folded (ModelScheduleKind kind)
+{
+  return kind == MODEL_SCHEDULE_ZB_V || kind == MODEL_SCHEDULE_V_HALF
+         || kind == MODEL_SCHEDULE_V_MIN || kind == MODEL_SCHEDULE_DUALPIPEV
+         || kind == MODEL_SCHEDULE_FILE_V;
+}
+/* Micro-batches enter at both ends; every stage is held twice. */
+static inline gboolean
+model_schedule_is_bidirectional (ModelScheduleKind kind)
+{
+  return kind == MODEL_SCHEDULE_DUALPIPE || kind == MODEL_SCHEDULE_FILE_BIDIRECTIONAL;
+}
+/* Distinct virtual stages: pp·vpp, or pp where every stage is held twice. */
+static inline guint64
+model_schedule_n_stages (ModelScheduleKind kind, guint32 pp, guint32 vpp)
+{
+  return model_schedule_is_bidirectional (kind) ? pp : (guint64)pp * vpp;
+}
 
 typedef enum {
   MODEL_ATTN_FLASH,
@@ -63,15 +93,22 @@ typedef struct {
   guint32 hsdp; /* ranks that share one copy of the shards; 0: all of dp·cp */
   ModelRecompute recompute;
   ModelScheduleKind schedule;
-  char *schedule_file;   /* (owned) (nullable) only for MODEL_SCHEDULE_FILE */
-  guint32 *stage_layers; /* (owned) (nullable) layers of each of the pp·vpp virtual stages, in
-                            pipeline order (chunk c of rank r is entry c·pp + r); NULL: auto */
+  char *schedule_file;          /* (owned) (nullable) only for a user's own order */
+  ModelSchedule *schedule_list; /* (owned) (nullable) what that file says */
+  guint32 *stage_layers; /* (owned) (nullable) layers of each of the model_layout_n_stages virtual
+                            stages, in pipeline order; NULL: auto */
   ModelAttnKernel attn;
   ModelDtype dtype;
   ModelCpComm cp_comm;
   double tp_sync; /* share of activations synchronized over tp, (0, 1] */
   gboolean overlap_tp, overlap_dp, overlap_p2p; /* resolved: the profile's unless the text says */
 } ModelLayout;
+
+static inline guint64
+model_layout_n_stages (const ModelLayout *layout)
+{
+  return model_schedule_n_stages (layout->schedule, layout->pp, layout->vpp);
+}
 
 void model_layout_init (ModelLayout *layout, const ModelProfile *profile); /* all defaults */
 void model_layout_clear (ModelLayout *layout);

@@ -108,7 +108,7 @@ static gboolean
 stages_filled (const Question *q)
 {
   const ModelLayout *l = q->layout;
-  guint64 n_stages = (guint64)l->pp * l->vpp, sum = 0;
+  guint64 n_stages = model_layout_n_stages (l), sum = 0;
   if (n_stages > q->arch->layers)
     return FALSE;
   if (l->stage_layers == NULL)
@@ -132,12 +132,17 @@ interleaving_fits (const Question *q)
                                l->overlap_p2p);
 }
 
+/* A user's own order is for the very sizes it was written for. */
 static gboolean
 schedule_fits (const Question *q)
 {
   const ModelLayout *l = q->layout;
   if (l->schedule == MODEL_SCHEDULE_INTERLEAVED)
     return TRUE;
+  if (model_schedule_is_file (l->schedule))
+    return l->schedule_list != NULL && l->schedule_list->pp == l->pp
+           && l->schedule_list->vpp == l->vpp
+           && l->schedule_list->microbatches == model_layout_microbatches (l, q->job);
   return model_schedule_legal (l->schedule, l->pp, l->vpp, model_layout_microbatches (l, q->job),
                                l->overlap_p2p);
 }
@@ -186,7 +191,7 @@ model_layout_modules_of (const ModelArch *arch)
 guint32
 model_layout_most_layers (const ModelArch *arch, const ModelLayout *layout)
 {
-  guint32 n_stages = layout->pp * layout->vpp, most = 0;
+  guint32 n_stages = (guint32)model_layout_n_stages (layout), most = 0;
   if (layout->stage_layers == NULL)
     /* no other stage gets more than the middle one */
     return model_stages_balanced_at (arch->layers, n_stages, (n_stages - 1) / 2);

@@ -179,7 +179,7 @@ static char *
 explain_stages (const Refusal *r)
 {
   const ModelLayout *l = r->layout;
-  guint64 n_stages = (guint64)l->pp * l->vpp, sum = 0;
+  guint64 n_stages = model_layout_n_stages (l), sum = 0;
   if (n_stages > r->arch->layers)
     return g_strdup_printf ("pp·vpp = %u·%u stages for %u layers leave a stage without a layer; "
                             "legal pp·vpp: at most %u",
@@ -223,8 +223,18 @@ explain_schedule (const Refusal *r)
 {
   const ModelLayout *l = r->layout;
   const char *name = model_schedule_name (l->schedule);
-  if (!model_schedule_legal (l->schedule, MAX (l->pp, 1), 1, 1, TRUE))
-    return g_strdup_printf ("schedule '%s' is not modelled; legal: 1f1b, interleaved, gpipe", name);
+  guint64 m = model_layout_microbatches (l, r->job);
+  const ModelSchedule *list = l->schedule_list;
+  if (model_schedule_is_file (l->schedule) && list != NULL)
+    return g_strdup_printf ("schedule file '%s' is for pp=%u, vpp=%u and %u micro-batches, found "
+                            "pp=%u, vpp=%u and %" G_GUINT64_FORMAT
+                            "; set pp, vpp, and mbs, dp or the global batch to match",
+                            l->schedule_file, list->pp, list->vpp, list->microbatches, l->pp,
+                            l->vpp, m);
+  if (model_schedule_is_listed (l->schedule))
+    return g_strdup_printf ("schedule '%s' needs %s; found pp=%u, vpp=%u and %" G_GUINT64_FORMAT
+                            " micro-batches",
+                            name, model_schedule_needs (l->schedule), l->pp, l->vpp, m);
   if (l->vpp > 1)
     return g_strdup_printf ("schedule '%s' has one chunk per rank, found vpp=%u; set vpp=1 or "
                             "schedule=interleaved",

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "model/layout-private.h"
+#include "model/schedule.h"
 #include <string.h>
 
 #define MAX_DEGREE (1u << 20)
@@ -10,7 +11,7 @@
 /* What a parse has seen so far, for the keys that depend on each other. */
 typedef struct {
   ModelLayout *layout;
-  gboolean zero_given, fsdp_given, fsdp, schedule_given;
+  gboolean zero_given, fsdp_given, fsdp, schedule_given, vpp_given, pp_given;
   guint n_stages; /* entries of stages=, 0: auto */
 } ParseState;
 
@@ -44,6 +45,20 @@ static gboolean
 parse_degree (ParseState *state, const char *key, const char *value, gsize offset, GError **error)
 {
   return parse_count (key, value, 1, MAX_DEGREE, G_STRUCT_MEMBER_P (state->layout, offset), error);
+}
+
+static gboolean
+parse_pp (ParseState *state, const char *key, const char *value, gsize offset, GError **error)
+{
+  state->pp_given = TRUE;
+  return parse_degree (state, key, value, offset, error);
+}
+
+static gboolean
+parse_vpp (ParseState *state, const char *key, const char *value, gsize offset, GError **error)
+{
+  state->vpp_given = TRUE;
+  return parse_degree (state, key, value, offset, error);
 }
 
 static gboolean
@@ -102,8 +117,13 @@ parse_schedule (ParseState *state, const char *key, const char *value, gsize off
   if (g_str_has_prefix (value, "file:")) {
     if (value[5] == '\0')
       return refuse (key, value, error, "a path after 'file:'");
-    state->layout->schedule = MODEL_SCHEDULE_FILE;
     state->layout->schedule_file = g_strdup (value + 5);
+    state->layout->schedule_list = model_schedule_read (value + 5, error);
+    if (state->layout->schedule_list == NULL) {
+      g_prefix_error (error, "layout: schedule: ");
+      return FALSE;
+    }
+    state->layout->schedule = state->layout->schedule_list->kind;
     return TRUE;
   }
   guint kind;
@@ -244,8 +264,8 @@ typedef struct {
 static const KeyFacts keys[] = {
   { "tp", parse_degree, FIELD (tp) },
   { "cp", parse_degree, FIELD (cp) },
-  { "pp", parse_degree, FIELD (pp) },
-  { "vpp", parse_degree, FIELD (vpp) },
+  { "pp", parse_pp, FIELD (pp) },
+  { "vpp", parse_vpp, FIELD (vpp) },
   { "ep", parse_degree, FIELD (ep) },
   { "etp", parse_degree, FIELD (etp) },
   { "mbs", parse_degree, FIELD (mbs) },
@@ -318,12 +338,25 @@ parse_pair (ParseState *state, char *pair, guint32 *seen, GError **error)
   return refuse_key (key, error);
 }
 
+/* A schedule that fixes the number of chunks, or of ranks, need not be told it. */
+static void
+fill_from_schedule (ParseState *state)
+{
+  ModelLayout *layout = state->layout;
+  const ModelSchedule *list = layout->schedule_list;
+  if (!state->vpp_given && model_schedule_chunks (layout->schedule) > 1)
+    layout->vpp = model_schedule_chunks (layout->schedule);
+  if (!state->vpp_given && list != NULL)
+    layout->vpp = list->vpp;
+  if (!state->pp_given && list != NULL)
+    layout->pp = list->pp;
+}
+
 /* Keys that depend on each other, once all of them are known. */
 static gboolean
 finish (ParseState *state, GError **error)
 {
   ModelLayout *layout = state->layout;
-  guint64 n_stages = (guint64)layout->pp * layout->vpp;
   if (state->fsdp_given && state->zero_given && state->fsdp != (layout->zero == 3)) {
     g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE,
                  "layout: fsdp=%d contradicts zero=%u: fsdp=1 is another name for zero=3",
@@ -334,10 +367,13 @@ finish (ParseState *state, GError **error)
     layout->zero = 3;
   if (!state->schedule_given)
     layout->schedule = model_schedule_default (layout->vpp);
+  fill_from_schedule (state);
+  guint64 n_stages = model_layout_n_stages (layout);
   if (state->n_stages != 0 && state->n_stages != n_stages) {
     g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE,
-                 "layout: stages: found %u stages, expected pp·vpp = %" G_GUINT64_FORMAT,
-                 state->n_stages, n_stages);
+                 "layout: stages: found %u stages, expected %s = %" G_GUINT64_FORMAT,
+                 state->n_stages,
+                 model_schedule_is_bidirectional (layout->schedule) ? "pp" : "pp·vpp", n_stages);
     return FALSE;
   }
   return TRUE;

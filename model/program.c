@@ -24,18 +24,11 @@ build_clear (Build *build)
   g_free (build->pieces);
 }
 
-/* Schedules that fold the pipeline like a V: two neighbour stages share the last rank. */
-static gboolean
-is_folded (ModelScheduleKind kind)
-{
-  return kind == MODEL_SCHEDULE_ZB_V || kind == MODEL_SCHEDULE_V_HALF
-         || kind == MODEL_SCHEDULE_V_MIN || kind == MODEL_SCHEDULE_DUALPIPEV;
-}
-
+/* Two neighbour stages share the last rank of a folded pipeline. */
 static guint32
 chunk_of_stage (const ModelProgram *program, ModelScheduleKind kind, gint64 stage)
 {
-  for (guint32 i = 0; is_folded (kind) && i < program->n_chunks; i++)
+  for (guint32 i = 0; model_schedule_is_folded (kind) && i < program->n_chunks; i++)
     if (program->chunks[i].stage == stage)
       return i;
   return MODEL_TENSOR_NONE;
@@ -45,14 +38,9 @@ static gboolean
 plan_chunks (const Assembly *a, ModelProgram *program, Build *builds, GError **error)
 {
   const ModelLayout *layout = a->layout;
-  /* DualPipe's two chunks are the same pp stages, run in both directions. */
-  guint32 n_stages
-      = layout->schedule == MODEL_SCHEDULE_DUALPIPE ? layout->pp : layout->pp * layout->vpp;
-  g_autofree guint32 *layers = g_new0 (guint32, (gsize)layout->pp * layout->vpp);
-  gboolean legal = layout->schedule == MODEL_SCHEDULE_DUALPIPE && layout->stage_layers == NULL
-                       ? model_stages_balance (a->arch->layers, n_stages, layers)
-                       : model_stages_layers (a->arch, layout, layers);
-  if (!legal) {
+  guint32 n_stages = (guint32)model_layout_n_stages (layout);
+  g_autofree guint32 *layers = g_new0 (guint32, n_stages);
+  if (!model_stages_layers (a->arch, layout, layers)) {
     g_set_error (error, MODEL_ERROR, MODEL_ERROR_ILLEGAL,
                  "%u layers cannot be laid on %u stages as asked: every stage needs a layer, and "
                  "a list must sum to the layers",
@@ -284,8 +272,7 @@ model_program_new (const ModelArch *arch, const ModelJob *job, const ModelLayout
   g_autoptr (ModelProgram) program = g_new0 (ModelProgram, 1);
   program->pp_rank = pp_rank;
   program->microbatches = model_layout_microbatches (layout, job);
-  program->schedule = model_schedule_new (layout->schedule, layout->pp, layout->vpp,
-                                          (guint32)program->microbatches, error);
+  program->schedule = model_schedule_for_layout (layout, program->microbatches, error);
   if (program->schedule == NULL)
     return NULL;
   program->n_chunks = layout->vpp;

@@ -43,7 +43,7 @@ model_stages_balance (guint32 layers, guint32 n_stages, guint32 *out)
 gboolean
 model_stages_layers (const ModelArch *arch, const ModelLayout *layout, guint32 *out)
 {
-  guint64 n_stages = (guint64)layout->pp * layout->vpp, sum = 0;
+  guint64 n_stages = model_layout_n_stages (layout), sum = 0;
   if (n_stages > arch->layers)
     return FALSE;
   if (layout->stage_layers == NULL)

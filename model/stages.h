@@ -19,7 +19,7 @@ G_BEGIN_DECLS
 gboolean model_stages_balance (guint32 layers, guint32 n_stages, guint32 *out);
 /* Layers of stage @stage alone; needs 1 <= n_stages <= layers, stage < n_stages. */
 guint32 model_stages_balanced_at (guint32 layers, guint32 n_stages, guint32 stage);
-/* @layout's list, or the balanced one. @out has pp·vpp entries. FALSE if illegal. */
+/* @layout's list, or the balanced one. @out has model_layout_n_stages entries. FALSE if illegal. */
 gboolean model_stages_layers (const ModelArch *arch, const ModelLayout *layout, guint32 *out);
 /* Blocks of each run in layers [first, first + count): @out has arch->n_runs entries. */
 void model_stages_count_runs (const ModelArch *arch, guint32 first, guint32 count, guint32 *out);

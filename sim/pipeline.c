@@ -25,7 +25,8 @@ sim_pipeline_map (SimPipeline *pipeline, const ModelArch *arch, const CostBlockK
     add_partial (pipeline, arch, kinds, layers);
   if (!partial || layers > 0)
     return;
-  for (guint32 i = 0; i < pipeline->pp * pipeline->vpp; i++)
+  for (guint64 i = 0; i < model_schedule_n_stages (pipeline->schedule, pipeline->pp, pipeline->vpp);
+       i++)
     deepest = MAX (deepest, pipeline->stage_layers[i]);
   for (guint32 quarter = 1; quarter <= SIM_MAX_PARTIAL; quarter++) {
     guint32 n = deepest * quarter / 4;

@@ -235,7 +235,7 @@ static void
 add_pipeline (SimSpace *space, const CostProblem *problem, guint32 pp, guint32 vpp,
               ModelScheduleKind schedule, const guint32 *explicit_layers)
 {
-  guint32 n = pp * vpp;
+  guint32 n = (guint32)model_schedule_n_stages (schedule, pp, vpp);
   SimPipeline pipeline = { .pp = pp, .vpp = vpp, .schedule = schedule };
 
   if (n > problem->arch->layers) {
@@ -278,6 +278,11 @@ add_pipelines_of_pp (SimSpace *space, const CostProblem *problem, const ModelLay
     add_pipeline (space, problem, pp, pins->vpp, schedule, NULL);
     return;
   }
+  if ((pinned & SIM_PIN_SCHEDULE) && model_schedule_is_listed (pins->schedule)) {
+    /* asked for by name only; it fixes its chunks */
+    add_pipeline (space, problem, pp, pins->vpp, pins->schedule, NULL);
+    return;
+  }
   for (guint32 vpp = 1; vpp <= last; vpp++) {
     ModelScheduleKind schedule = vpp > 1 ? MODEL_SCHEDULE_INTERLEAVED : MODEL_SCHEDULE_1F1B;
 
@@ -309,7 +314,7 @@ add_pipelines (SimSpace *space, const CostProblem *problem, const ModelLayout *p
 static gboolean
 check_pins (const CostProblem *problem, const ModelLayout *pins, guint32 pinned, GError **error)
 {
-  guint32 n = pins->pp * pins->vpp;
+  guint64 n = model_layout_n_stages (pins);
   guint64 sum = 0;
 
   if (pins->stage_layers == NULL)
@@ -319,7 +324,7 @@ check_pins (const CostProblem *problem, const ModelLayout *pins, guint32 pinned,
                  "stages= needs pp=: how many ranks share these stages?");
     return FALSE;
   }
-  for (guint32 i = 0; i < n; i++)
+  for (guint64 i = 0; i < n; i++)
     sum += pins->stage_layers[i];
   if (sum == problem->arch->layers)
     return TRUE;

@@ -13,11 +13,11 @@
 static gint
 compare_stages (const ModelLayout *a, const ModelLayout *b)
 {
-  guint32 n = a->pp * a->vpp;
+  guint64 n = model_layout_n_stages (a);
 
   if ((a->stage_layers == NULL) != (b->stage_layers == NULL))
     return a->stage_layers == NULL ? -1 : 1;
-  for (guint32 i = 0; a->stage_layers != NULL && i < n; i++)
+  for (guint64 i = 0; a->stage_layers != NULL && i < n; i++)
     COMPARE (a->stage_layers[i], b->stage_layers[i]);
   return 0;
 }

@@ -22,11 +22,17 @@ pipeline_free (gpointer data)
   g_free (data);
 }
 
+static guint32
+n_stages_of (const SimPipeline *p)
+{
+  return (guint32)model_schedule_n_stages (p->schedule, p->pp, p->vpp);
+}
+
 static guint
 pipeline_hash (gconstpointer data)
 {
   const SimPipeline *p = data;
-  gsize length = (gsize)p->pp * p->vpp * sizeof *p->stage_layers;
+  gsize length = n_stages_of (p) * sizeof *p->stage_layers;
 
   return (guint)base_hash_bytes (p->stage_layers, length, ((guint64)p->pp << 32) | p->vpp);
 }
@@ -38,8 +44,7 @@ pipeline_equal (gconstpointer a, gconstpointer b)
   const SimPipeline *q = b;
 
   return p->pp == q->pp && p->vpp == q->vpp && p->schedule == q->schedule
-         && memcmp (p->stage_layers, q->stage_layers,
-                    (gsize)p->pp * p->vpp * sizeof *p->stage_layers)
+         && memcmp (p->stage_layers, q->stage_layers, n_stages_of (p) * sizeof *p->stage_layers)
                 == 0;
 }
 
@@ -287,7 +292,7 @@ balanced_pipeline (SimWorker *worker, const SimPipeline *pipeline)
 {
   const CostProblem *problem = worker->shared->problem;
   const SimSpace *space = worker->shared->space;
-  guint32 n = pipeline->pp * pipeline->vpp;
+  guint32 n = n_stages_of (pipeline);
   guint32 layer = 0;
   SimPipeline like = *pipeline;
   SimPipeline *made = NULL;

@@ -98,7 +98,13 @@ typedef struct {
 static void
 case_sizes (Case *c, ModelScheduleKind schedule, guint32 pp, guint32 vpp, guint64 m)
 {
-  c->pipeline = (CostPipeline){ schedule, pp, vpp, m, c->forward, c->input, c->weight, 0 };
+  c->pipeline = (CostPipeline){ .schedule = schedule,
+                                .pp = pp,
+                                .vpp = vpp,
+                                .microbatches = m,
+                                .forward_s = c->forward,
+                                .backward_input_s = c->input,
+                                .backward_weight_s = c->weight };
 }
 
 static void
@@ -310,14 +316,24 @@ test_refusals (void **state)
     CostPipeline pipeline;
     int code;
   } rows[] = {
-    { { MODEL_SCHEDULE_ZB_H1, 4, 1, 8, NULL, NULL, NULL, 0 }, MODEL_ERROR_UNSUPPORTED },
-    { { MODEL_SCHEDULE_1F1B, 0, 1, 8, NULL, NULL, NULL, 0 }, MODEL_ERROR_ILLEGAL },
-    { { MODEL_SCHEDULE_1F1B, 4, 1, 0, NULL, NULL, NULL, 0 }, MODEL_ERROR_ILLEGAL },
-    { { MODEL_SCHEDULE_1F1B, 4, 2, 8, NULL, NULL, NULL, 0 }, MODEL_ERROR_ILLEGAL },
-    { { MODEL_SCHEDULE_INTERLEAVED, 4, 2, 9, NULL, NULL, NULL, 0 }, MODEL_ERROR_ILLEGAL },
-    { { MODEL_SCHEDULE_INTERLEAVED, 60000, 60000, 60000, NULL, NULL, NULL, 0 },
+    { { .schedule = MODEL_SCHEDULE_FILE, .pp = 4, .vpp = 1, .microbatches = 8 },
+      MODEL_ERROR_UNSUPPORTED },
+    { { .schedule = MODEL_SCHEDULE_ZB_V, .pp = 4, .vpp = 1, .microbatches = 8 },
       MODEL_ERROR_ILLEGAL },
-    { { MODEL_SCHEDULE_1F1B, 4, 1, G_MAXUINT64, NULL, NULL, NULL, 0 }, MODEL_ERROR_ILLEGAL },
+    { { .schedule = MODEL_SCHEDULE_DUALPIPE, .pp = 4, .vpp = 2, .microbatches = 7 },
+      MODEL_ERROR_ILLEGAL },
+    { { .schedule = MODEL_SCHEDULE_1F1B, .pp = 0, .vpp = 1, .microbatches = 8 },
+      MODEL_ERROR_ILLEGAL },
+    { { .schedule = MODEL_SCHEDULE_1F1B, .pp = 4, .vpp = 1, .microbatches = 0 },
+      MODEL_ERROR_ILLEGAL },
+    { { .schedule = MODEL_SCHEDULE_1F1B, .pp = 4, .vpp = 2, .microbatches = 8 },
+      MODEL_ERROR_ILLEGAL },
+    { { .schedule = MODEL_SCHEDULE_INTERLEAVED, .pp = 4, .vpp = 2, .microbatches = 9 },
+      MODEL_ERROR_ILLEGAL },
+    { { .schedule = MODEL_SCHEDULE_INTERLEAVED, .pp = 60000, .vpp = 60000, .microbatches = 60000 },
+      MODEL_ERROR_ILLEGAL },
+    { { .schedule = MODEL_SCHEDULE_1F1B, .pp = 4, .vpp = 1, .microbatches = G_MAXUINT64 },
+      MODEL_ERROR_ILLEGAL },
   };
   g_autoptr (CostPipelineScratch) scratch = cost_pipeline_scratch_new ();
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {

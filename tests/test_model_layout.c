@@ -31,7 +31,10 @@ static const TextCase text_cases[] = {
   { "text/1f1b_is_the_default", "pp=4,schedule=1f1b", "pp=4" },
   { "text/schedule_after_its_vpp", "schedule=1f1b,vpp=2", "vpp=2,schedule=1f1b" },
   { "text/zero_bubble", "pp=4,schedule=zb-h1", "pp=4,schedule=zb-h1" },
-  { "text/schedule_file", "pp=4,schedule=file:a/b.csv", "pp=4,schedule=file:a/b.csv" },
+  { "text/schedule_of_two_chunks", "pp=4,schedule=zb-v", "pp=4,vpp=2,schedule=zb-v" },
+  { "text/schedule_one_chunk_said", "pp=4,vpp=1,schedule=zb-v", "pp=4,vpp=1,schedule=zb-v" },
+  { "text/stages_both_ways", "pp=2,schedule=dualpipe,stages=3+4",
+    "pp=2,vpp=2,schedule=dualpipe,stages=3+4" },
   { "text/stages_auto", "pp=2,stages=auto", "pp=2" },
   { "text/stages", "stages=15+16+16+15,pp=4", "pp=4,stages=15+16+16+15" },
   { "text/kernels", "attn=unfused,dtype=fp8,cp_comm=a2a",
@@ -49,7 +52,7 @@ assert_same (const ModelLayout *a, const ModelLayout *b)
   ModelLayout x = *a, y = *b;
   assert_int_equal (a->stage_layers == NULL, b->stage_layers == NULL);
   if (a->stage_layers != NULL)
-    assert_memory_equal (a->stage_layers, b->stage_layers, sizeof (guint32) * a->pp * a->vpp);
+    assert_memory_equal (a->stage_layers, b->stage_layers, sizeof (guint32) * model_layout_n_stages (a));
   assert_int_equal (g_strcmp0 (a->schedule_file, b->schedule_file), 0);
   x.stage_layers = y.stage_layers = NULL;
   x.schedule_file = y.schedule_file = NULL;
@@ -135,8 +138,10 @@ static const RefusalCase refusal_cases[] = {
   { "refuses/recompute_full_zero", "recompute=full:block:0", "found '0'" },
   { "refuses/schedule", "schedule=1f1bb", "did you mean '1f1b'" },
   { "refuses/schedule_file_without_path", "schedule=file:", "a path after 'file:'" },
+  { "refuses/schedule_file_missing", "schedule=file:no/such/file", "no/such/file: cannot open" },
   { "refuses/schedule_file_without_colon", "schedule=file", "'file:PATH'" },
   { "refuses/stages_count", "pp=2,stages=1+1+1", "found 3 stages, expected pp·vpp = 2" },
+  { "refuses/stages_both_ways", "pp=2,schedule=dualpipe,stages=1+1+1+1", "expected pp = 2" },
   { "refuses/stages_zero", "pp=2,stages=0+2", "at least one layer per stage" },
   { "refuses/stages_empty_entry", "pp=2,stages=1+", "at least one layer per stage" },
   { "refuses/stages_word", "pp=2,stages=even", "'auto'" },
@@ -207,7 +212,7 @@ test_random_round_trips (void **state)
     layout.overlap_p2p = (gboolean)draw (&at, 2);
     if (draw (&at, 2)) {
       layout.stage_layers = g_new (guint32, (gsize)layout.pp * layout.vpp);
-      for (guint32 i = 0; i < layout.pp * layout.vpp; i++)
+      for (guint64 i = 0; i < model_layout_n_stages (&layout); i++)
         layout.stage_layers[i] = 1 + draw (&at, 9);
     }
     check_round_trip (&layout);

@@ -222,9 +222,13 @@ typedef struct {
 } RefusalCase;
 
 static const RefusalCase refusal_cases[] = {
-  { "refuses/zb_v", MODEL_SCHEDULE_ZB_V, 4, 2, 8, MODEL_ERROR_UNSUPPORTED,
-    "'zb-v' is not modelled" },
-  { "refuses/dualpipe", MODEL_SCHEDULE_DUALPIPE, 4, 2, 8, MODEL_ERROR_UNSUPPORTED, "'dualpipe'" },
+  { "refuses/one_chunk_of_zb_v", MODEL_SCHEDULE_ZB_V, 4, 1, 8, MODEL_ERROR_ILLEGAL, "vpp=2" },
+  { "refuses/one_rank_of_zb_v", MODEL_SCHEDULE_ZB_V, 1, 2, 8, MODEL_ERROR_ILLEGAL, "pp >= 2" },
+  { "refuses/chunks_of_zb_h1", MODEL_SCHEDULE_ZB_H1, 4, 2, 8, MODEL_ERROR_ILLEGAL, "vpp=1" },
+  { "refuses/odd_dualpipe", MODEL_SCHEDULE_DUALPIPE, 3, 2, 8, MODEL_ERROR_ILLEGAL, "pp even" },
+  { "refuses/odd_microbatches", MODEL_SCHEDULE_DUALPIPE, 4, 2, 9, MODEL_ERROR_ILLEGAL, "even" },
+  { "refuses/short_dualpipe", MODEL_SCHEDULE_DUALPIPE, 4, 2, 6, MODEL_ERROR_ILLEGAL, "2·pp" },
+  { "refuses/short_dualpipev", MODEL_SCHEDULE_DUALPIPEV, 4, 2, 7, MODEL_ERROR_ILLEGAL, "2·pp" },
   { "refuses/file", MODEL_SCHEDULE_FILE, 4, 1, 8, MODEL_ERROR_UNSUPPORTED, "'file'" },
   { "refuses/no_microbatch", MODEL_SCHEDULE_1F1B, 4, 1, 0, MODEL_ERROR_ILLEGAL, "0 micro-batches" },
   { "refuses/chunks_of_1f1b", MODEL_SCHEDULE_1F1B, 4, 2, 8, MODEL_ERROR_ILLEGAL, "vpp=1" },
