@@ -68,11 +68,11 @@ typedef struct {
 
 typedef struct {
   const char *catalog_dir;
-  const char *calibration;          /* NULL: default */
-  const char *const *files;         /* NULL-terminated CSV files */
-  const char *phase;                /* NULL: rows of every phase */
-  const char *const *by;            /* NULL-terminated columns to group by */
-  const char *crash_labels;         /* (nullable) CSV of rows that crashed, label 0 */
+  const char *calibration;  /* NULL: default */
+  const char *const *files; /* NULL-terminated CSV files */
+  const char *phase;        /* NULL: rows of every phase */
+  const char *const *by;    /* NULL-terminated columns to group by; all but family must exist */
+  const char *crash_labels; /* (nullable) CSV of rows that crashed, label 0 */
   const char *mem_kind, *mem_scope; /* (nullable) of rows that leave the column empty */
   void (*progress) (const char *what, guint64 done, guint64 total, gpointer user_data);
   gboolean (*cancelled) (gpointer user_data);

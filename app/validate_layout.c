@@ -2,7 +2,6 @@
 #include "app/validate-private.h"
 
 #include <math.h>
-#include <string.h>
 
 #define MAX_DEGREE (1u << 20)
 
@@ -43,6 +42,17 @@ read_degrees (ValidateCase *c, GError **error)
   return TRUE;
 }
 
+/* Largest divisor of @n up to @most. */
+static guint32
+largest_divisor (guint32 n, guint32 most)
+{
+  guint32 divisor = MIN (n, most);
+
+  while (n % divisor != 0)
+    divisor--;
+  return divisor;
+}
+
 /* none, dist-opt, zero2, fsdp; hsdp shards within the NVLink domain and replicates beyond. */
 static gboolean
 read_shard (ValidateCase *c)
@@ -59,57 +69,25 @@ read_shard (ValidateCase *c)
     return validate_skip (c, *shard != '\0' ? "shard '%s' is not known" : "no shard%s", shard);
   l->zero = (guint8)MIN (found, 3);
   if (found == 4) {
-    l->hsdp = MAX (cluster->domain_in_use / l->tp, 1);
+    l->hsdp = largest_divisor (l->dp * l->cp, MAX (cluster->domain_in_use / l->tp, 1));
     validate_assume (c, "hsdp");
   }
   return TRUE;
-}
-
-/* Recomputed modules stand in the notes: "recompute_modules=core_attn+mlp". */
-static char *
-modules_in_notes (const ValidateCells *cells)
-{
-  static const char key[] = "recompute_modules=";
-  const char *found = strstr (validate_cell (cells, "notes"), key);
-  gsize length = 0;
-
-  if (found == NULL)
-    return NULL;
-  found += strlen (key);
-  while (g_ascii_isalnum (found[length]) || found[length] == '_' || found[length] == '+')
-    length++;
-  return length > 0 ? g_strndup (found, length) : NULL;
-}
-
-/* "recompute=…" as the layout's text says it. Returns: (owned) */
-static char *
-recompute_text (ValidateCase *c)
-{
-  const char *recompute = validate_field (c, "recompute");
-  g_autofree char *modules = NULL;
-
-  if (!g_str_equal (recompute, "selective"))
-    return g_strdup (*recompute != '\0' ? recompute : "none");
-  modules = modules_in_notes (&c->cells);
-  return modules != NULL ? g_strconcat ("selective:", modules, NULL) : g_strdup (recompute);
 }
 
 /* Words that the layout's own parser knows. */
 static gboolean
 read_words (ValidateCase *c)
 {
-  g_autofree char *recompute = recompute_text (c);
   const char *attn = validate_field (c, "attn");
   const char *dtype = validate_field (c, "dtype");
-  g_autofree char *text
-      = g_strdup_printf ("recompute=%s,attn=%s,dtype=%s", recompute, *attn != '\0' ? attn : "flash",
-                         *dtype != '\0' ? dtype : "bf16");
+  g_autofree char *text = g_strdup_printf ("attn=%s,dtype=%s", *attn != '\0' ? attn : "flash",
+                                           *dtype != '\0' ? dtype : "bf16");
   g_auto (ModelLayout) parsed = { 0 };
   g_autoptr (GError) why = NULL;
 
   if (!model_layout_parse (&parsed, text, c->setting.profile, &why))
     return validate_skip (c, "%s", why->message);
-  c->layout.recompute = parsed.recompute;
   c->layout.attn = parsed.attn;
   c->layout.dtype = parsed.dtype;
   return TRUE;
@@ -202,6 +180,8 @@ validate_resolve_layout (ValidateCase *c, GError **error)
   read_shard (c);
   if (c->skip == NULL)
     read_words (c);
+  if (c->skip == NULL)
+    validate_read_recompute (c);
   if (c->skip != NULL)
     return TRUE;
   choose_etp (c);
