@@ -3,6 +3,7 @@
  * Reference "memory-model" §2 for every term; bytes per parameter are the profile's.
  */
 #include "costmodel/memory.h"
+#include <string.h>
 
 #define MAX_CHUNKS 64 /* per rank in a user's own order (model/schedule_file.c) */
 
@@ -125,7 +126,7 @@ chunk_content (const CostStageMap *map, guint32 rank, guint32 chunk)
   return &map->contents[map->content_of_stage[stage]];
 }
 
-/* The order that peaks are counted along: a user's own, or that of a schedule without a closed form. */
+/* The order that peaks are counted along, for listed schedules. */
 static const ModelSchedule *
 counted_list (const CostMemoryPlan *plan)
 {
@@ -136,15 +137,21 @@ counted_list (const CostMemoryPlan *plan)
              : NULL;
 }
 
-/* The largest sum of what the chunks of a rank keep, along its list. */
+/* The largest sum of what the chunks of a rank keep, along its list. What recompute rebuilds for
+ * the input gradient stays until the weight gradient has run. */
 static guint64
 listed_bytes (const CostTemplate *tmpl, guint32 uniform, const CostStageMap *map,
               const ModelSchedule *list, guint32 rank)
 {
-  guint64 bytes[MAX_CHUNKS];
-  for (guint32 chunk = 0; chunk < MIN (list->vpp, MAX_CHUNKS); chunk++)
-    bytes[chunk] = kept_bytes (tmpl, uniform, chunk_content (map, rank, chunk));
-  return model_schedule_peak (list, rank, bytes);
+  guint64 kept[MAX_CHUNKS], waiting[MAX_CHUNKS];
+  for (guint32 chunk = 0; chunk < MIN (list->vpp, MAX_CHUNKS); chunk++) {
+    const CostStageContent *content = chunk_content (map, rank, chunk);
+    CostStageContent rebuilt = *content;
+    memset (rebuilt.recomputed, 0, sizeof rebuilt.recomputed);
+    kept[chunk] = kept_bytes (tmpl, uniform, content);
+    waiting[chunk] = kept_bytes (tmpl, 1, &rebuilt);
+  }
+  return model_schedule_peak (list, rank, kept, waiting);
 }
 
 /* Micro-batches whose logits' gradient waits for the head's weight gradient, beside the one the
@@ -363,7 +370,7 @@ cost_stage_memory (CostStageMemory *out, const CostMemoryPlan *plan, const CostS
                        : 0));
   const ModelSchedule *list = counted_list (plan);
   out->in_flight_count = list != NULL
-                             ? model_schedule_peak (list, class->first_rank, NULL)
+                             ? model_schedule_peak (list, class->first_rank, NULL, NULL)
                              : model_schedule_in_flight (map->schedule, map->pp, map->vpp,
                                                          plan->microbatches, class->first_rank);
   fill_states (bytes, plan, &counts);

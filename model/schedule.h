@@ -82,16 +82,20 @@ guint32 model_schedule_chunks (ModelScheduleKind kind);
  */
 guint64 model_schedule_in_flight (ModelScheduleKind kind, guint32 pp, guint32 vpp,
                                   guint64 microbatches, guint32 rank);
-/* The largest sum over chunks of (micro-batches alive × @chunk_bytes) along @rank's list. Stops
- * at 2⁶⁰. @chunk_bytes: (nullable) one entry per chunk, NULL: one each. */
-guint64 model_schedule_peak (const ModelSchedule *schedule, guint32 rank,
-                             const guint64 *chunk_bytes);
+/*
+ * The largest sum of what micro-batches keep along @rank's list. Stops at 2⁶⁰.
+ * @kept_bytes: (nullable) by chunk, from forward to the end of backward; NULL: one each.
+ * @waiting_bytes: (nullable) by chunk, instead of it while a weight gradient waits after its input
+ * gradient (what recompute rebuilt stays until then); NULL: the same.
+ */
+guint64 model_schedule_peak (const ModelSchedule *schedule, guint32 rank, const guint64 *kept_bytes,
+                             const guint64 *waiting_bytes);
 /* Most micro-batches of @chunk that are between forward and the end of backward. */
 guint64 model_schedule_chunk_peak (const ModelSchedule *schedule, guint32 rank, guint32 chunk);
 /*
- * A list with the peaks of (kind, p, m), for the kinds that are counted: short, since peaks do not
+ * A list with the peaks of (kind, p, m), for listed kinds: short, since peaks do not
  * grow with m beyond a few p. Made once in the life of the process, any thread may ask.
- * (borrowed), or NULL for kinds with a closed form and sizes that are not legal.
+ * (borrowed), or NULL for other kinds, a user's own order and sizes that are not legal.
  */
 const ModelSchedule *model_schedule_peaks (ModelScheduleKind kind, guint32 pp,
                                            guint64 microbatches);

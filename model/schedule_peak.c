@@ -15,21 +15,40 @@ frees (const ModelStep *step)
   return step->kind == MODEL_STEP_BACKWARD || step->kind == MODEL_STEP_BACKWARD_WEIGHT;
 }
 
+static guint64
+bytes_of (const guint64 *by_chunk, guint32 chunk)
+{
+  return by_chunk != NULL ? MIN (by_chunk[chunk], MOST_BYTES) : 1;
+}
+
 guint64
-model_schedule_peak (const ModelSchedule *schedule, guint32 rank, const guint64 *chunk_bytes)
+model_schedule_peak (const ModelSchedule *schedule, guint32 rank, const guint64 *kept_bytes,
+                     const guint64 *waiting_bytes)
 {
   const ModelStep *steps = model_schedule_rank (schedule, rank);
   guint64 alive = 0, peak = 0;
+  if (waiting_bytes == NULL)
+    waiting_bytes = kept_bytes;
   for (guint32 i = 0; i < schedule->n_used[rank]; i++) {
-    guint64 bytes = chunk_bytes != NULL ? MIN (chunk_bytes[steps[i].chunk], MOST_BYTES) : 1;
-    if (frees (&steps[i])) {
-      alive -= bytes;
-    } else if (steps[i].kind == MODEL_STEP_FORWARD) {
-      if (alive > MOST_BYTES - bytes)
-        return MOST_BYTES;
-      alive += bytes;
-      peak = MAX (peak, alive);
+    guint64 kept = bytes_of (kept_bytes, steps[i].chunk);
+    guint64 waiting = bytes_of (waiting_bytes, steps[i].chunk);
+    switch (steps[i].kind) {
+    case MODEL_STEP_FORWARD:
+      alive += kept;
+      break;
+    case MODEL_STEP_BACKWARD:
+      alive -= kept;
+      break;
+    case MODEL_STEP_BACKWARD_INPUT:
+      alive += waiting - kept;
+      break;
+    default:
+      alive -= waiting;
+      break;
     }
+    if (alive >= MOST_BYTES)
+      return MOST_BYTES;
+    peak = MAX (peak, alive);
   }
   return peak;
 }
@@ -76,8 +95,9 @@ static GHashTable *known; /* Key → ModelSchedule; a function's values, kept fo
 const ModelSchedule *
 model_schedule_peaks (ModelScheduleKind kind, guint32 pp, guint64 microbatches)
 {
-  if (model_schedule_is_file (kind) || model_schedule_chunks (kind) != 2
-      || !model_schedule_legal (kind, pp, 2, microbatches, TRUE))
+  guint32 vpp = model_schedule_chunks (kind);
+  if (model_schedule_is_file (kind) || !model_schedule_is_listed (kind)
+      || !model_schedule_legal (kind, pp, vpp, microbatches, TRUE))
     return NULL;
   Key key = { kind, pp, 0 };
   guint64 enough = (guint64)PEAK_MICROBATCHES_PER_RANK * pp;
@@ -87,7 +107,7 @@ model_schedule_peaks (ModelScheduleKind kind, guint32 pp, guint64 microbatches)
     known = g_hash_table_new (key_hash, key_equal);
   const ModelSchedule *schedule = g_hash_table_lookup (known, &key);
   if (schedule == NULL) {
-    schedule = model_schedule_new (kind, pp, 2, key.microbatches, NULL);
+    schedule = model_schedule_new (kind, pp, vpp, key.microbatches, NULL);
     if (schedule != NULL)
       g_hash_table_insert (known, g_memdup2 (&key, sizeof key), (gpointer)schedule);
   }
@@ -112,6 +132,6 @@ model_schedule_in_flight (ModelScheduleKind kind, guint32 pp, guint32 vpp, guint
     return MIN (microbatches, 2 * (guint64)pp - 1);
   default:
     list = model_schedule_peaks (kind, pp, microbatches);
-    return list != NULL ? model_schedule_peak (list, rank, NULL) : microbatches * vpp;
+    return list != NULL ? model_schedule_peak (list, rank, NULL, NULL) : microbatches * vpp;
   }
 }

@@ -52,7 +52,8 @@ assert_same (const ModelLayout *a, const ModelLayout *b)
   ModelLayout x = *a, y = *b;
   assert_int_equal (a->stage_layers == NULL, b->stage_layers == NULL);
   if (a->stage_layers != NULL)
-    assert_memory_equal (a->stage_layers, b->stage_layers, sizeof (guint32) * model_layout_n_stages (a));
+    assert_memory_equal (a->stage_layers, b->stage_layers,
+                         sizeof (guint32) * model_layout_n_stages (a));
   assert_int_equal (g_strcmp0 (a->schedule_file, b->schedule_file), 0);
   x.stage_layers = y.stage_layers = NULL;
   x.schedule_file = y.schedule_file = NULL;

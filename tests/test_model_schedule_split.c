@@ -98,7 +98,7 @@ test_table (void **state)
   }
   g_autoptr (ModelSchedule) schedule = make (c->kind, 4, 8);
   for (guint32 rank = 0; rank < 4; rank++) {
-    assert_int_equal (model_schedule_peak (schedule, rank, NULL), c->peak);
+    assert_int_equal (model_schedule_peak (schedule, rank, NULL, NULL), c->peak);
     assert_int_equal (model_schedule_in_flight (c->kind, 4, model_schedule_chunks (c->kind), 8,
                                                 rank),
                       c->peak);
@@ -262,7 +262,7 @@ check_size (ModelScheduleKind kind, guint32 pp, guint32 m)
     fail_msg ("p=%u m=%u: %s", pp, m, error->message);
   bubbles (kind, pp, m, ones, &makespan, &span);
   for (guint32 rank = 0; rank < pp; rank++) {
-    guint64 want = model_schedule_peak (schedule, rank, NULL);
+    guint64 want = model_schedule_peak (schedule, rank, NULL, NULL);
     if (model_schedule_in_flight (kind, pp, v, m, rank) != want)
       fail_msg ("%s p=%u m=%u rank %u: peak %" G_GUINT64_FORMAT, model_schedule_name (kind), pp, m,
                 rank, want);
@@ -287,17 +287,31 @@ test_every_size (void **state)
 static void
 test_weighted_peaks (void **state)
 {
-  for (ModelScheduleKind kind = MODEL_SCHEDULE_ZB_V; kind <= MODEL_SCHEDULE_DUALPIPEV; kind++)
+  for (ModelScheduleKind kind = MODEL_SCHEDULE_ZB_H1; kind <= MODEL_SCHEDULE_DUALPIPEV; kind++)
     for (guint32 pp = 2; pp <= 8; pp += 2) {
       g_autoptr (ModelSchedule) longer = make (kind, pp, 20 * pp);
       const ModelSchedule *list = model_schedule_peaks (kind, pp, 20 * pp);
       for (guint32 rank = 0; rank < pp; rank++)
         for (guint64 share = 0; share <= 4; share++) {
-          guint64 bytes[2] = { share, 4 - share };
-          assert_int_equal (model_schedule_peak (list, rank, bytes),
-                            model_schedule_peak (longer, rank, bytes));
+          guint64 bytes[2] = { share, 4 - share }, waiting[2] = { 4, 3 * share };
+          assert_int_equal (model_schedule_peak (list, rank, bytes, waiting),
+                            model_schedule_peak (longer, rank, bytes, waiting));
         }
     }
+}
+
+/* ZB-H1, p = m = 2, rank 1: F0 I0 F1 I1 W0 W1. Kept 1, waiting 10: 1 10 11 20 10 0; all kept 1:
+ * 1 1 2 2 1 0. Rank 0, F0 F1 I0 W0 I1 W1: 1 2 11 1 10 0. */
+static void
+test_waiting_peak (void **state)
+{
+  guint64 kept = 1, waiting = 10, huge = G_MAXUINT64;
+  g_autoptr (ModelSchedule) schedule = make (MODEL_SCHEDULE_ZB_H1, 2, 2);
+  assert_int_equal (model_schedule_peak (schedule, 1, &kept, &waiting), 20);
+  assert_int_equal (model_schedule_peak (schedule, 1, &kept, NULL), 2);
+  assert_int_equal (model_schedule_peak (schedule, 0, &kept, &waiting), 11);
+  assert_int_equal (model_schedule_peak (schedule, 1, &kept, &huge), G_GUINT64_CONSTANT (1) << 60);
+  assert_int_equal (model_schedule_peak (schedule, 0, &huge, NULL), G_GUINT64_CONSTANT (1) << 60);
 }
 
 #define ADD_ROWS(rows, function)                                                                   \
@@ -310,7 +324,7 @@ test_weighted_peaks (void **state)
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (order_cases) + G_N_ELEMENTS (table_cases) + 7];
+  struct CMUnitTest tests[G_N_ELEMENTS (order_cases) + G_N_ELEMENTS (table_cases) + 8];
   guint n = 0;
   ADD_ROWS (order_cases, test_order);
   ADD_ROWS (table_cases, test_table);
@@ -321,5 +335,6 @@ main (void)
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_peaks);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_every_size);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_weighted_peaks);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_waiting_peak);
   return cmocka_run_group_tests_name ("schedule_split", tests, NULL, NULL);
 }
