@@ -42,11 +42,9 @@ const CalibrateParameter calibrate_parameters[] = {
   { "gpu blackwell: attention_flash", { { "gpu blackwell", "attention_flash" }, { "gpu blackwell", "attention_fused" },
                                         { "gpu gb200", "attention_flash" }, { "gpu gb200", "attention_fused" },
                                         { "gpu gb300", "attention_flash" }, { "gpu gb300", "attention_fused" } } },
-  ONE ("gpu volta", "attention_unfused"),
   ONE ("gpu ampere", "attention_unfused"),
   ONE ("gpu ampere", "attention_portable"),
   ONE ("gpu hopper", "attention_portable"),
-  ONE ("gpu blackwell", "attention_portable"),
   { "gpu default: attention_half_dim", { { "gpu default", "attention_half_dim" }, { "gpu volta", "attention_half_dim" },
       { "gpu ampere", "attention_half_dim" }, { "gpu hopper", "attention_half_dim" }, { "gpu blackwell", "attention_half_dim" } } },
   /* memory-bound kernels */
@@ -59,8 +57,7 @@ const CalibrateParameter calibrate_parameters[] = {
   ONE ("gpu blackwell", "power_exponent"),
   /* networks: what a loaded cluster leaves */
   ONE ("fabric ib", "straggler"),
-  ONE ("fabric efa", "hop"),
-  ONE ("fabric efa", "bandwidth"),
+  ONE ("fabric efa", "step_hop"),
   ONE ("fabric efa", "straggler"),
   ONE ("fabric opa", "bandwidth"),
   ONE ("fabric opa", "straggler"),
@@ -83,7 +80,6 @@ const CalibrateParameter calibrate_parameters[] = {
   ONE ("profile fsdp", "memory_factor"),
   ONE ("profile deepspeed", "memory_factor"),
   ONE ("profile nanotron", "memory_factor"),
-  ONE ("profile megatron", "host_layer"),
   ONE ("profile nemo", "host_layer"),
   ONE ("profile deepspeed", "host_layer"),
   ONE ("profile nanotron", "host_layer"),
@@ -92,6 +88,7 @@ const CalibrateParameter calibrate_parameters[] = {
   ONE ("profile nanotron", "overlap_dp"),
   ONE ("profile nanotron", "p2p_host"),
   ONE ("profile fsdp", "overlap_dp"),
+  ONE ("profile fsdp", "host_layer"),
 };
 /* clang-format on */
 const guint calibrate_n_parameters = G_N_ELEMENTS (calibrate_parameters);

@@ -104,6 +104,7 @@ price (AppShard *shard, const char *catalog_dir, const char *machine_name, const
   calibration = cost_calibration_load (catalog, "default", error);
   if (calibration == NULL || !cost_numbers_init (&numbers, calibration, machine, "generic", error))
     return FALSE;
+  cost_numbers_alone (&numbers);
   shard->time_s = 0;
   for (guint i = 0; i < shard->steps->len; i++) {
     const ModelRedistributeStep *step = &g_array_index (shard->steps, ModelRedistributeStep, i);

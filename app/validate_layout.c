@@ -1,5 +1,6 @@
 /* app/validate_layout.c - the job and the layout of a measured row. */
 #include "app/validate-private.h"
+#include "model/stages.h"
 
 #include <math.h>
 
@@ -156,6 +157,19 @@ make_problem (ValidateCase *c, GError **error)
   return TRUE;
 }
 
+/* What the framework does where a row states no stages. */
+static void
+cut_stages (ValidateCase *c)
+{
+  ModelLayout *l = &c->layout;
+  guint32 n = l->pp * l->vpp;
+
+  if (!c->setting.profile->balances_by_cost || l->pp == 1 || n > c->setting.arch->layers)
+    return;
+  l->stage_layers = g_new (guint32, n);
+  model_stages_by_cost (c->setting.arch, n, l->stage_layers);
+}
+
 gboolean
 validate_resolve_layout (ValidateCase *c, GError **error)
 {
@@ -185,6 +199,7 @@ validate_resolve_layout (ValidateCase *c, GError **error)
   if (c->skip != NULL)
     return TRUE;
   choose_etp (c);
+  cut_stages (c);
   c->problem.problem.is_layout_assumed
       = validate_is_assumed (c, "recompute") || validate_is_assumed (c, "attn");
   reason = model_layout_check (c->setting.arch, &c->problem.job, l, c->setting.profile,

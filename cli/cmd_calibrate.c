@@ -9,7 +9,7 @@
 typedef struct {
   char **from_runs;
   char *cv, *base, *out, *name, *by;
-  gboolean few_shot;
+  gboolean few_shot, residuals;
 } Options;
 
 static void
@@ -82,12 +82,12 @@ add_few_shot (JsonBuilder *builder, const GArray *few_shot)
 }
 
 static void
-print_json (const AppCalibration *calibration)
+print_json (const AppCalibration *calibration, gboolean residuals)
 {
   g_autoptr (JsonBuilder) builder = json_builder_new ();
 
   json_builder_begin_object (builder);
-  cli_json_validation (builder, calibration->validation, FALSE);
+  cli_json_validation (builder, calibration->validation, residuals);
   add_parameters (builder, calibration->parameters);
   add_few_shot (builder, calibration->few_shot);
   json_builder_end_object (builder);
@@ -145,7 +145,7 @@ fit (const Options *o, const CliCommon *common)
   if (calibration == NULL)
     return cli_fail (common, error);
   if (common->json)
-    print_json (calibration);
+    print_json (calibration, o->residuals);
   else
     print_text (calibration, common);
   return CLI_DONE;
@@ -167,6 +167,7 @@ run (const CliVerb *verb, int argc, char **argv)
     { "by", 0, 0, G_OPTION_ARG_STRING, &o.by, "Columns to report by (family)", "COLUMNS" },
     { "few-shot", 0, 0, G_OPTION_ARG_NONE, &o.few_shot,
       "Also a left-out family after 0, 3 and 10 of its rows", NULL },
+    { "residuals", 0, 0, G_OPTION_ARG_NONE, &o.residuals, "With --json: every row", NULL },
     { "name", 0, 0, G_OPTION_ARG_STRING, &o.name, "Name of the new calibration (fitted)", "NAME" },
     { "out", 0, 0, G_OPTION_ARG_FILENAME, &o.out, "Write NAME.ini into this folder", "DIR" },
     G_OPTION_ENTRY_NULL

@@ -43,6 +43,7 @@ static const KeyFacts keys[] = {
   { "loss", "logits_kept_bytes", KEY_BYTES, AT (logits_kept_bytes), 0, 64 },
   { "loss", "loss_chunks", KEY_COUNT32, AT (loss_chunks), 1, 1024 },
   { "model", "vocab_multiple", KEY_COUNT32, AT (vocab_multiple), 1, 65536 },
+  { "model", "balances_by_cost", KEY_SWITCH, AT (balances_by_cost), 0, 0 },
   { "allocator", "expandable_segments", KEY_SWITCH, AT (expandable_segments), 0, 0 },
   { "allocator", "context", KEY_GIB, AT (context_gib), 0, 64.0 * (1 << 30) },
 };

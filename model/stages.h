@@ -21,6 +21,12 @@ gboolean model_stages_balance (guint32 layers, guint32 n_stages, guint32 *out);
 guint32 model_stages_balanced_at (guint32 layers, guint32 n_stages, guint32 stage);
 /* @layout's list, or the balanced one. @out has model_layout_n_stages entries. FALSE if illegal. */
 gboolean model_stages_layers (const ModelArch *arch, const ModelLayout *layout, guint32 *out);
+/*
+ * Cut by cost (nanotron): a block costs 4h² + 3fh, the head vocabulary × h, everything else nothing;
+ * a stage ends with the block at which the running sum passes its share. A stage left without a
+ * layer takes one from the fullest. FALSE if there are more stages than layers.
+ */
+gboolean model_stages_by_cost (const ModelArch *arch, guint32 n_stages, guint32 *out);
 /* Blocks of each run in layers [first, first + count): @out has arch->n_runs entries. */
 void model_stages_count_runs (const ModelArch *arch, guint32 first, guint32 count, guint32 *out);
 G_END_DECLS

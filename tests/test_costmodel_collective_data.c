@@ -67,6 +67,7 @@ predict (World *world, const BaseCsv *csv, guint row, guint *out_domains)
   g_auto (CostNumbers) numbers = { 0 };
   if (!cost_numbers_init (&numbers, world->calibration, machine, "generic", NULL))
     return NAN;
+  cost_numbers_alone (&numbers);
   TopoGroupShape shape;
   CostGroup group;
   topo_group_shape (machine, (guint32)ranks, 1, (guint32)ranks, &shape);
