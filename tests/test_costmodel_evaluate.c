@@ -101,6 +101,16 @@ random_layout (const Setting *s, GRand *rand, ModelLayout *layout)
   layout->dp = s->problem.gpus / (layout->tp * layout->cp * layout->pp);
 }
 
+/* The same with a schedule that splits, folds or feeds from both ends. */
+static void
+random_listed_layout (const Setting *s, GRand *rand, ModelLayout *layout)
+{
+  random_layout (s, rand, layout);
+  layout->schedule
+      = (ModelScheduleKind)g_rand_int_range (rand, MODEL_SCHEDULE_ZB_H1, MODEL_SCHEDULE_FILE);
+  layout->vpp = model_schedule_chunks (layout->schedule);
+}
+
 static gboolean
 is_legal (const Setting *s, const ModelLayout *layout)
 {
@@ -172,6 +182,33 @@ test_random_layouts (void **state)
   assert_true (sum / n > 0.95);
 }
 
+static void
+test_random_listed (void **state)
+{
+  const Space *space = *state;
+  g_auto (Setting) s = { 0 };
+  g_autoptr (GRand) rand = g_rand_new_with_seed (12);
+  setting_init (&s, space->model, space->machine, space->profile, space->gpus, space->seq,
+                space->batch);
+  guint n = 0;
+  double sum = 0, least = 1;
+  for (guint i = 0; i < 20000 && n < 100; i++) {
+    g_auto (ModelLayout) layout = { 0 };
+    double tightness;
+    random_listed_layout (&s, rand, &layout);
+    if (!is_legal (&s, &layout))
+      continue;
+    check_tiers (&s, &layout, &tightness);
+    least = MIN (least, tightness);
+    sum += tightness;
+    n++;
+  }
+  print_message ("%s, listed: %u layouts, bound over step %.4f on average, %.3f at least\n",
+                 space->name, n, sum / n, least);
+  assert_true (n >= 50);
+  assert_true (sum / n > 0.7);
+}
+
 /* One GPU: no pipeline, no groups, nothing exposed; and a GPU without the dtype. */
 static void
 test_single (void **state)
@@ -240,11 +277,13 @@ main (void)
     cmocka_unit_test (test_rates),
   };
   enum { N_FIXED = G_N_ELEMENTS (fixed) };
-  struct CMUnitTest tests[N_FIXED + G_N_ELEMENTS (spaces)];
+  enum { N_SPACES = G_N_ELEMENTS (spaces) };
+  struct CMUnitTest tests[N_FIXED + 2 * N_SPACES];
   memcpy (tests, fixed, sizeof fixed);
-  for (guint i = 0; i < G_N_ELEMENTS (spaces); i++)
-    tests[N_FIXED + i] = (struct CMUnitTest){ .name = spaces[i].name,
-                                              .test_func = test_random_layouts,
-                                              .initial_state = (void *)&spaces[i] };
+  for (guint i = 0; i < 2 * N_SPACES; i++)
+    tests[N_FIXED + i]
+        = (struct CMUnitTest){ .name = spaces[i % N_SPACES].name,
+                               .test_func = i < N_SPACES ? test_random_layouts : test_random_listed,
+                               .initial_state = (void *)&spaces[i % N_SPACES] };
   return cmocka_run_group_tests (tests, NULL, NULL);
 }
