@@ -122,9 +122,11 @@ model_lower_tail (const ModelArch *arch, const ModelLayout *layout, const ModelP
   guint element_bytes = model_dtype_bits (model_dtype_storage (layout->dtype)) / 8;
   model_rankmap_init (&tail.map, layout);
   gboolean sharded = layout->zero > 0;
+  /* Shared gradients first: afterwards a rank with ZeRO has its own shard of them only, and two
+   * stages cut their shards differently. */
+  reduce_shared (&tail, arch, replicated_weights, shares_embedding);
   reduce_gradients (&tail, "gradients", weights, group, layout->hsdp > 0);
   reduce_gradients (&tail, "expert_gradients", expert_weights, MODEL_GROUP_EDP, FALSE);
-  reduce_shared (&tail, arch, replicated_weights, shares_embedding);
   guint32 shards = sharded ? tail.map.groups[group].size : 1, edp = sharded ? tail.map.edp : 1;
   add_adam (&tail, "adam", model_shard_ceil (weights, shards));
   add_adam (&tail, "adam_experts", model_shard_ceil (expert_weights, edp));

@@ -7,6 +7,7 @@ G_BEGIN_DECLS
 typedef struct {
   const ModelSegment *segment; /* (borrowed) */
   guint32 *ids;                /* (owned) tensor of the segment → tensor of the program */
+  guint32 first_tensor;        /* of its own in the program */
   guint32 rebuilt_input;       /* what recompute and backward read as the input, or NONE */
 } ProgramPiece;
 

@@ -249,6 +249,31 @@ build_tail (Assembly *a, ModelProgram *program, const Build *builds)
   program->tail.count = a->ops->len - program->tail.first;
 }
 
+/* Which part of the model each piece is, for whoever fills its weights. */
+static void
+note_pieces (ModelProgram *program, const Build *builds)
+{
+  for (guint32 i = 0; i < program->n_chunks; i++)
+    program->n_pieces += builds[i].n_pieces;
+  program->pieces = g_new0 (ModelProgramPiece, program->n_pieces);
+  ModelProgramPiece *out = program->pieces;
+  for (guint32 i = 0; i < program->n_chunks; i++)
+    for (guint j = 0; j < builds[i].n_pieces; j++, out++) {
+      const ProgramPiece *piece = &builds[i].pieces[j];
+      const ModelSegment *segment = piece->segment;
+      *out = (ModelProgramPiece){
+        .part = segment->part, .run = segment->run, .chunk = i, .first_tensor = piece->first_tensor
+      };
+      if (segment->part == MODEL_PART_BLOCK)
+        out->layer = program->chunks[i].first_layer + (j - builds[i].first_block);
+      while (out->n_weights < segment->n_tensors
+             && segment->tensors[out->n_weights].role == MODEL_ROLE_WEIGHT)
+        out->n_weights++;
+      out->n_tensors = segment->n_tensors - (segment->input != MODEL_TENSOR_NONE)
+                       - (segment->output_grad != MODEL_TENSOR_NONE);
+    }
+}
+
 static gboolean
 build_all (Assembly *a, ModelProgram *program, Build *builds, GError **error)
 {
@@ -261,6 +286,7 @@ build_all (Assembly *a, ModelProgram *program, Build *builds, GError **error)
   for (guint32 i = program->n_chunks; a->job->phase == MODEL_PHASE_TRAIN && i-- > 0;)
     build_backward (a, builds, i, input_grads);
   build_tail (a, program, builds);
+  note_pieces (program, builds);
   return TRUE;
 }
 
@@ -299,6 +325,7 @@ model_program_free (ModelProgram *program)
   g_free (program->ops);
   g_free (program->tensors);
   g_free (program->chunks);
+  g_free (program->pieces);
   model_schedule_free (program->schedule);
   g_free (program);
 }

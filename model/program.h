@@ -25,6 +25,16 @@ typedef struct {
                                     BACKWARD_WEIGHT of this range apart */
 } ModelChunk;
 
+/* One embedding, block or head of the rank. Its tensors lie side by side in the table: first the
+ * weights, in the order of model_params_list (a tied head's matrix last), then all others. */
+typedef struct {
+  ModelPart part;
+  guint run;     /* of blocks */
+  guint32 layer; /* of the model, blocks only */
+  guint32 chunk;
+  guint32 first_tensor, n_tensors, n_weights;
+} ModelProgramPiece;
+
 typedef struct {
   guint32 pp_rank;
   guint64 microbatches;
@@ -34,6 +44,8 @@ typedef struct {
   guint32 n_tensors;
   ModelChunk *chunks; /* (owned) vpp of them */
   guint32 n_chunks;
+  ModelProgramPiece *pieces; /* (owned) chunk by chunk */
+  guint32 n_pieces;
   ModelOpRange tail;
   ModelSchedule *schedule;                   /* (owned) */
   guint64 weight_count, expert_weight_count; /* of this rank */

@@ -50,7 +50,9 @@ push_tensor (Assembly *a, const ModelTensor *tensor)
 void
 program_piece_init (Assembly *a, ProgramPiece *piece, const ModelSegment *segment, guint32 input)
 {
-  *piece = (ProgramPiece){ .segment = segment, .rebuilt_input = MODEL_TENSOR_NONE };
+  *piece = (ProgramPiece){ .segment = segment,
+                           .first_tensor = a->tensors->len,
+                           .rebuilt_input = MODEL_TENSOR_NONE };
   piece->ids = g_new (guint32, segment->n_tensors);
   for (guint i = 0; i < segment->n_tensors; i++) {
     if (i == segment->input)
