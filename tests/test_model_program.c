@@ -296,6 +296,63 @@ test_refusals (void **state)
   assert_non_null (strstr (error->message, c->message));
 }
 
+typedef struct {
+  const char *name;
+  ModelScheduleKind schedule;
+  guint copies;        /* of the model's weights over the pipeline */
+  guint32 messages[4]; /* sends of ranks 0 … 3, forward and backward ranges together */
+} PlacementCase;
+
+/*
+ * Four ranks. V: each chunk but the ends of the way sends forward and backward; rank 3 hands over
+ * to itself, so it sends for one of each only. Rank 0: F of chunk 0 on, I of chunk 1 back; ranks 1
+ * and 2: both of both. Both directions: a stage of each; rank 0 is the first of one and the last of
+ * the other, and sends like in V.
+ */
+static const PlacementCase placement_cases[] = {
+  { "placement/zb_h1", MODEL_SCHEDULE_ZB_H1, 1, { 1, 2, 2, 1 } },
+  { "placement/zb_v", MODEL_SCHEDULE_ZB_V, 1, { 2, 4, 4, 2 } },
+  { "placement/dualpipev", MODEL_SCHEDULE_DUALPIPEV, 1, { 2, 4, 4, 2 } },
+  { "placement/dualpipe", MODEL_SCHEDULE_DUALPIPE, 2, { 2, 4, 4, 2 } },
+};
+
+static void
+test_placements (void **state)
+{
+  const PlacementCase *c = *state;
+  Fixture f;
+  small (&f);
+  f.layout.pp = 4;
+  f.layout.vpp = model_schedule_chunks (c->schedule);
+  f.layout.schedule = c->schedule;
+  f.job.global_batch = 8 * f.layout.dp * f.layout.mbs;
+  guint64 weights = 0, layers = 0;
+  double flop_sum = 0;
+  for (guint32 rank = 0; rank < 4; rank++) {
+    g_autoptr (ModelProgram) program = program_of (&f, rank);
+    ModelProgramFlop flop;
+    guint32 sends = 0;
+    model_program_flop (program, &flop);
+    flop_sum += flop.model_flop;
+    weights += program->weight_count;
+    for (guint32 i = 0; i < program->n_chunks; i++)
+      layers += program->chunks[i].n_layers;
+    for (guint32 i = 0; i < program->n_ops; i++)
+      sends += program->ops[i].kind == MODEL_OP_SEND;
+    assert_int_equal (sends, c->messages[rank]);
+  }
+  Fixture one;
+  small (&one);
+  one.job.global_batch = f.job.global_batch;
+  g_autoptr (ModelProgram) whole = program_of (&one, 0);
+  guint64 apart
+      = f.arch.tied && c->schedule == MODEL_SCHEDULE_ZB_H1 ? f.arch.vocab * f.arch.hidden : 0;
+  assert_int_equal (layers, c->copies * f.arch.layers);
+  assert_int_equal (weights, c->copies * whole->weight_count + apart);
+  assert_near (flop_sum * f.layout.tp * f.layout.dp * f.layout.cp,
+               model_step_flop (&f.arch, &f.job), 1e-9);
+}
+
 /* Prefill is forward only: no gradients, no tail. */
 static void
 test_prefill (void **state)
@@ -337,6 +394,7 @@ main (void)
   CASES (checkpoint_cases, test_checkpoints)
   CASES (tail_cases, test_tail)
   CASES (refusals, test_refusals)
+  CASES (placement_cases, test_placements)
   for (gsize i = 0; i < G_N_ELEMENTS (plain); i++)
     tests[n++] = plain[i];
   return _cmocka_run_group_tests ("model_program", tests, n, NULL, NULL);
