@@ -31,6 +31,26 @@ refuse_repeats (char **argv, GError **error)
   return TRUE;
 }
 
+/* GLib would refuse it too, without a word on where. Names of files may be any bytes. */
+static gboolean
+refuse_bad_text (char **argv, GError **error)
+{
+  const char *option = NULL;
+
+  for (char **arg = argv; *arg != NULL; arg++) {
+    gboolean file = g_strcmp0 (option, "--db") == 0 || g_strcmp0 (option, "--catalog") == 0;
+
+    if (!file && !g_str_has_prefix (*arg, "--db=") && !g_str_has_prefix (*arg, "--catalog=")
+        && !g_utf8_validate (*arg, -1, NULL)) {
+      g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "%s '%s': is not UTF-8 text",
+                   option != NULL ? option : "argument", *arg);
+      return FALSE;
+    }
+    option = g_str_has_prefix (*arg, "--") ? *arg : NULL;
+  }
+  return TRUE;
+}
+
 static gboolean
 resolve_color (CliCommon *common, GError **error)
 {
@@ -145,8 +165,8 @@ cli_parse (const CliVerb *verb, int argc, char **argv, const GOptionEntry *entri
     *out_exit = CLI_DONE;
     return FALSE;
   }
-  if (!refuse_repeats (argv + 1, &error) || !g_option_context_parse_strv (context, &rest, &error)
-      || !resolve_color (common, &error)) {
+  if (!refuse_bad_text (argv + 1, &error) || !refuse_repeats (argv + 1, &error)
+      || !g_option_context_parse_strv (context, &rest, &error) || !resolve_color (common, &error)) {
     for (char **arg = argv + 1; *arg != NULL; arg++)
       common->json |= g_str_equal (*arg, "--json");
     *out_exit = cli_fail (common, error);

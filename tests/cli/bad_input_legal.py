@@ -1,0 +1,131 @@
+"""What the generated table of bad values hits that is legal, and why.
+
+INI: (kind of file, first word of the group, key, variant) -> reason. CONFIG: (key, variant) of a
+config.json, "*" for every variant. FLAGS: (option, variant). LAYOUTS: (key, variant).
+"""
+
+# Keys that hold free text: any text is one; nothing, and bytes that are not UTF-8, are not.
+TEXT = {"source", "name", "product", "family", "as_of", "aliases", "board", "frameworks", "assumed", "generation", "kind",
+        "compute_capability", "pci_ids"} - {"kind", "generation"}
+
+INI = {}
+
+
+def allow(kind, group, keys, variants, reason):
+    for key in keys.split():
+        for variant in variants.split():
+            INI[kind, group, key, variant] = reason
+
+
+ANY = "negative zero nan inf 1e30 2^63 2^64 empty unit missing"
+
+allow("model", "model", "source family", "missing empty", "text for people, not needed to plan")
+allow("model", "attention", "source", "missing empty", "text for people, not needed to plan")
+allow("model", "blocks", "source", "missing empty", "text for people, not needed to plan")
+allow("model", "model", "layers", "missing", "follows from the blocks")
+allow("model", "model", "seq global_batch", "missing", "given on the command line")
+allow("model", "model", "dropout mlp_bias", "missing zero", "none")
+allow("model", "model", "gated tied", "zero", "0 is no")
+allow("model", "attention", "q_lora_rank qk_rope_dim", "missing zero", "none: queries are not compressed, no rotary part")
+allow("model", "attention", "qkv_bias out_bias", "missing zero", "none")
+allow("model", "attention", "kv_heads head_dim", "missing", "as many as heads; hidden / heads")
+allow("model", "blocks", "kind", "missing", "dense")
+allow("model", "blocks", "router_bias shared_ffn", "missing zero", "none")
+
+for group in ("links", "pcie", "network"):
+    allow("machine", group, "source", "missing empty", "text for people; [machine] source is needed")
+allow("machine", "machine", "assumed", "missing empty", "nothing is assumed")
+allow("machine", "machine", "domain", "missing", "one node")
+allow("machine", "links", "nvls", "missing zero", "none")
+allow("machine", "links", "pairs", "zero", "a list of GPUs in which 0 is the first")
+allow("machine", "network", "rails serves", "missing", "as many as NICs; even")
+allow("machine", "pcie", "inter_socket p2p", "missing", "assumed and said so")
+allow("machine", "numa", "socket", "missing zero", "the first socket")
+allow("machine", "numa", "gpus nics", "zero", "the first GPU or NIC")
+allow("machine", "switch", "gpus nics numa", "zero", "the first GPU, NIC or NUMA node")
+allow("machine", "numa", "nics", "missing empty", "a node without NICs")
+allow("machine", "switch", "nics", "missing empty", "a switch without NICs")
+allow("machine", "price", "per_gpu_hour", "zero", "a machine that costs nothing")
+
+allow("gpu", "gpu", "aliases board pci_ids compute_capability", "missing empty", "text, not needed to plan")
+allow("gpu", "gpu", "generation", "long", "text")
+allow("gpu", "gpu", "generation", ANY.replace(" empty", "").replace(" missing", ""), "text")
+allow("gpu", "memory", "kind", ANY, "text, not needed to plan")
+allow("gpu", "gpu", "sm_count tdp", "missing", "unknown")
+for group in ("peak", "memory", "links"):
+    allow("gpu", group, "source", "missing empty", "text for people; [gpu] source is needed")
+allow("gpu", "memory", "l2", "zero missing", "unknown")
+allow("gpu", "memory", "label_gb usable_reading", "missing", "unknown")
+allow("gpu", "peak", "fp32 tf32 fp16 bf16 fp8 fp4 clock", "missing", "unknown: a job in that type is refused")
+allow("gpu", "links", "pcie c2c_rate", "missing", "unknown, none")
+
+allow("profile", "profile", "frameworks", "missing empty", "no measured run is taken for this profile's")
+for group, keys in {"kernels": "fused_norm fused_activation fused_rope fused_residual fused_cross_entropy compiled keeps_everything "
+                               "grouped_gemm dummy_wgrad", "communication": "overlap_dp overlap_tp overlap_p2p reshard_after_forward",
+                    "states": "shards_main_grad_zero1", "allocator": "expandable_segments"}.items():
+    allow("profile", group, keys, "zero", "0 is no")
+allow("profile", "states", "param_bytes grad_bytes main_grad_bytes master_bytes moment_bytes step_copy_bytes", "zero",
+      "a framework that keeps no such copy; weights are in param or master")
+allow("profile", "communication", "bucket_elements max_zero_with_pp", "zero", "no buckets; no ZeRO with pipelines")
+allow("profile", "loss", "logits_peak_bytes logits_kept_bytes", "zero", "logits are not materialised")
+allow("profile", "allocator", "context", "zero", "counted elsewhere")
+allow("profile", "row_defaults", "sp cp pp vpp ep shard recompute dtype attn", "missing", "the framework has no habit")
+allow("profile", "row_defaults", "sp", "zero", "0 is no")
+allow("profile", "row_defaults", "shard recompute attn", ANY.replace(" empty", ""), "words that validate reads, row by row")
+
+DEFAULTED = "the group of the GPU, fabric or profile at work states it; refused where that one lacks it too"
+allow("calibration", "calibration", "name", "missing empty", "the name of the file")
+allow("calibration", "fabric", "bandwidth hop straggler", "missing", DEFAULTED)
+allow("calibration", "fabric", "hop straggler", "zero", "costs nothing")
+allow("calibration", "link", "base hop", "zero", "costs nothing")
+allow("calibration", "link", "assumed", "missing", "measured")
+allow("calibration", "profile", "assumed", "missing", "measured")
+allow("calibration", "gpu", "gpus", ANY, "names of GPUs, of files that may come later")
+allow("calibration", "gpu", "accumulate attention_backward attention_flash attention_fused attention_half_dim attention_portable "
+      "attention_unfused ceiling_16bit ceiling_fp8 cublas_workspace feed gemm_memory hbm k0 launch long_loss mxfp8 nvls_share "
+      "power power_exponent split step wave", "missing", DEFAULTED)
+allow("calibration", "gpu", "accumulate attention_half_dim cublas_workspace k0 launch long_loss nvls_share power_exponent split wave",
+      "zero", "the effect is absent")
+allow("calibration", "memory", "allocated_extra communicator context sigma_assumed", "zero", "the effect is absent")
+allow("calibration", "profile", "attention_portable host_layer memory_factor need overlap_dp overlap_ep overlap_tp overlap_wgrad "
+      "p2p_host reserved sigma", "missing", DEFAULTED)
+allow("calibration", "profile", "attention_portable host_layer overlap_dp overlap_ep overlap_tp overlap_wgrad p2p_host", "zero",
+      "the effect is absent")
+allow("calibration", "step", "align_loss alltoall_steps bubble collective_delta expert_host fixed misalign_loss moe_host nvls_latency p2p "
+      "p2p_interleaved score_backward score_forward stage_imbalance unoverlapped_tp", "zero", "the effect is absent")
+allow("calibration", "uncertainty", "sigma_assumed sigma_scale", "zero", "no spread")
+
+CONFIG = {}
+
+
+def allow_config(keys, variants, reason):
+    for key in keys.split():
+        for variant in variants.split():
+            CONFIG[key, variant] = reason
+
+
+allow_config("architectures bos_token_id eos_token_id initializer_range n_group norm_topk_prob pretraining_tp rms_norm_eps "
+             "rope_scaling rope_theta routed_scaling_factor scoring_func topk_group transformers_version use_cache layer_norm_epsilon "
+             "n_ctx n_special predict_special_tokens summary_activation summary_first_dropout summary_proj_to_labels summary_type "
+             "summary_use_proj task_specific_params output_router_logits router_aux_loss_coef", "* twice",
+             "of no consequence for size or speed, not read")
+allow_config("attention_bias first_k_dense_replace hidden_act moe_layer_freq n_routed_experts n_shared_experts topk_method torch_dtype "
+             "activation_function attn_pdrop embd_pdrop resid_pdrop n_positions attention_dropout mlp_bias num_key_value_heads "
+             "tie_word_embeddings sliding_window", "missing null", "the family's default")
+allow_config("first_k_dense_replace n_shared_experts attn_pdrop embd_pdrop resid_pdrop attention_dropout", "zero", "none")
+allow_config("torch_dtype topk_method", "text", "a word; the layout says the type, and routing costs the same")
+
+# Read by some families only.
+UNREAD = {"max_position_embeddings": "rotary positions have no table", "num_key_value_heads": "latent attention has none"}
+for model, key in (("llama-3.1-8b", "max_position_embeddings"), ("mixtral-8x7b", "max_position_embeddings"),
+                   ("deepseek-v2-lite", "max_position_embeddings"), ("deepseek-v2-lite", "num_key_value_heads")):
+    CONFIG[model, key] = UNREAD[key]
+
+FLAGS = {("--dropout", "zero"): "no dropout", ("--max-oom-risk", "zero"): "no risk at all", ("--layout", "empty"): "all defaults"}
+for name in ("negative", "zero", "nan", "inf", "1e30", "2^63", "2^64", "empty", "unit", "long", "blank", "line"):
+    FLAGS["topo --machine", name] = "read only where the file is partial"
+
+LAYOUTS = {(key, "zero"): "0 is no" for key in ("sp", "zero", "fsdp", "overlap_tp", "overlap_dp", "overlap_p2p")}
+
+# Faults that are known and not mended yet: reported as notes, and no longer here once mended.
+KNOWN = {"layout/stages/empty": "'stages=' is read as 'stages=auto', expected a refusal as for every other empty value"}
