@@ -294,11 +294,25 @@ unit_of (BaseDim dim)
   return dim == BASE_DIM_SECONDS ? "s" : dim == BASE_DIM_BYTES ? "B" : "";
 }
 
+/* The shortest of 15 to 17 digits that reads back to the same number. */
+static void
+format_number (GString *text, double value)
+{
+  char number[G_ASCII_DTOSTR_BUF_SIZE];
+  for (int digits = 15; digits <= 17; digits++) {
+    char format[8];
+    g_snprintf (format, sizeof format, "%%.%dg", digits);
+    g_ascii_formatd (number, sizeof number, format, value);
+    if (g_ascii_strtod (number, NULL) == value)
+      break;
+  }
+  g_string_append (text, number);
+}
+
 static void
 format_group (const CostCalibrationGroup *group, GString *text)
 {
   const CostSectionSchema *schema = &cost_sections[group->section];
-  char number[G_ASCII_DTOSTR_BUF_SIZE], spread[G_ASCII_DTOSTR_BUF_SIZE];
   g_autofree char *title = cost_calibration_group_title (group);
   g_string_append_printf (text, "\n[%s]\nsource = %s\n", title, group->source);
   if (group->gpus != NULL && group->gpus[0] != NULL) {
@@ -310,12 +324,13 @@ format_group (const CostCalibrationGroup *group, GString *text)
   for (guint i = 0; i < schema->n_keys; i++) {
     if (!(group->set & (1u << i)))
       continue;
-    g_ascii_dtostr (number, sizeof number, group->value[i]);
-    g_string_append_printf (text, "%s = %s%s", schema->keys[i].name, number,
-                            unit_of (schema->keys[i].dim));
-    if (group->spread[i] > 0)
-      g_string_append_printf (text, " +- %s",
-                              g_ascii_dtostr (spread, sizeof spread, group->spread[i]));
+    g_string_append_printf (text, "%s = ", schema->keys[i].name);
+    format_number (text, group->value[i]);
+    g_string_append (text, unit_of (schema->keys[i].dim));
+    if (group->spread[i] > 0) {
+      g_string_append (text, " +- ");
+      format_number (text, group->spread[i]);
+    }
     g_string_append_c (text, '\n');
   }
 }

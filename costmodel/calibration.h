@@ -91,7 +91,7 @@ typedef struct {
   double attention_portable_ratio; /* 1: portable kernels (FA2, SDPA), 0: the vendor's newest */
   double reserved_ratio;           /* reserved over allocated */
   double need_ratio;               /* need over allocated, in the OOM risk */
-  double tuned;                    /* 1: a stack its vendor tunes; 0: sigma_untuned is added */
+  double sigma;                    /* log sd of step times of this framework, predicted unseen */
 } CostProfileNumbers;
 
 typedef struct {
@@ -128,8 +128,7 @@ typedef struct {
 
 /* Log standard deviations of step time; the additions are in quadrature. */
 typedef struct {
-  double sigma_dense, sigma_moe; /* a vendor-tuned stack */
-  double sigma_untuned;          /* added where profile.tuned is 0 */
+  double sigma_moe;              /* of mixtures of experts, beside the profile's sigma */
   double sigma_assumed;          /* added once per number resolved by a default */
   double sigma_scale;            /* added: this x log2 (nodes) */
   double z10, z90;               /* the step's p10, p90 = step x exp (z x sigma); z10 < 0 */

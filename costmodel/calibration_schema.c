@@ -75,7 +75,7 @@ static const CostKey profile_keys[] = {
   RATIO ("attention_portable", CostProfileNumbers, attention_portable_ratio, 0, 1),
   RATIO ("reserved", CostProfileNumbers, reserved_ratio, 1, 10),
   RATIO ("need", CostProfileNumbers, need_ratio, 0.5, 10),
-  RATIO ("tuned", CostProfileNumbers, tuned, 0, 1),
+  RATIO ("sigma", CostProfileNumbers, sigma, 1e-4, 3),
 };
 
 static const CostKey step_keys[] = {
@@ -110,9 +110,7 @@ static const CostKey memory_keys[] = {
 };
 
 static const CostKey uncertainty_keys[] = {
-  RATIO ("sigma_dense", CostUncertaintyNumbers, sigma_dense, 1e-4, 3),
   RATIO ("sigma_moe", CostUncertaintyNumbers, sigma_moe, 1e-4, 3),
-  RATIO ("sigma_untuned", CostUncertaintyNumbers, sigma_untuned, 0, 3),
   RATIO ("sigma_assumed", CostUncertaintyNumbers, sigma_assumed, 0, 3),
   RATIO ("sigma_scale", CostUncertaintyNumbers, sigma_scale, 0, 3),
   RATIO ("z10", CostUncertaintyNumbers, z10, 0.1, 10), /* below: becomes negative when resolved */

@@ -12,11 +12,11 @@ double
 cost_uncertainty_sigma (const CostNumbers *numbers, const CostRegime *regime)
 {
   const CostUncertaintyNumbers *u = &numbers->uncertainty;
-  double base = regime->moe ? u->sigma_moe : u->sigma_dense;
-  double untuned = (1 - CLAMP (numbers->profile.tuned, 0, 1)) * u->sigma_untuned;
+  double base = numbers->profile.sigma;
+  double moe = regime->moe ? u->sigma_moe : 0;
   double scale = regime->nodes > 1 ? u->sigma_scale * log2 (regime->nodes) : 0;
   double assumed = regime->assumed_count * u->sigma_assumed * u->sigma_assumed;
-  double square = base * base + untuned * untuned + scale * scale + assumed;
+  double square = base * base + moe * moe + scale * scale + assumed;
   double share = CLAMP (regime->dp_exposed_ratio, 0, 1);
   return MAX (sqrt (square) * exp (DP_GROWTH * share), SIGMA_MIN);
 }

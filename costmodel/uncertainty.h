@@ -1,6 +1,6 @@
 /* costmodel/uncertainty.h - how far a step time may be off: a log-normal with unequal tails.
  *
- *   sigma² = (base² + untuned² + assumed·n + (scale·log2 (nodes))²) · exp (2·0.36·dp)
+ *   sigma² = (profile² + moe² + assumed·n + (scale·log2 (nodes))²) · exp (2·0.36·dp)
  *   p10 = step · exp (−z10·sigma), p90 = step · exp (z90·sigma)
  *
  * base: dense or MoE; n: numbers taken from a default; dp: share of the step that is exposed

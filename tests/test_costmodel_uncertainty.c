@@ -3,12 +3,10 @@
 #include "tests/testutil.h"
 
 static CostNumbers
-numbers_of (double tuned)
+numbers_of (double profile_sigma)
 {
-  return (CostNumbers){ .profile = { .tuned = tuned },
-                        .uncertainty = { .sigma_dense = 0.12,
-                                         .sigma_moe = 0.16,
-                                         .sigma_untuned = 0.09,
+  return (CostNumbers){ .profile = { .sigma = profile_sigma },
+                        .uncertainty = { .sigma_moe = 0.16,
                                          .sigma_assumed = 0.05,
                                          .sigma_scale = 0.02,
                                          .z10 = -1.42,
@@ -17,26 +15,26 @@ numbers_of (double tuned)
 
 typedef struct {
   const char *name;
-  double tuned;
+  double profile_sigma;
   CostRegime regime;
   double sigma;
 } SigmaCase;
 
 static const SigmaCase cases[] = {
-  { "dense_tuned", 1, { FALSE, 0, 1, 0 }, 0.12 },
-  { "moe_tuned", 1, { TRUE, 0, 1, 0 }, 0.16 },
-  { "dense_untuned", 0, { FALSE, 0, 1, 0 }, 0.15 },                /* sqrt (.12² + .09²) */
-  { "four_assumed", 1, { FALSE, 4, 1, 0 }, 0.156204993518133 },    /* sqrt (.0144 + .01) */
-  { "eight_nodes", 1, { FALSE, 0, 8, 0 }, 0.134164078649987 },     /* sqrt (.0144 + .06²) */
-  { "half_exposed", 1, { FALSE, 0, 1, 0.5 }, 0.143666083574617 },  /* .12·e^.18 */
-  { "share_above_one", 1, { FALSE, 0, 1, 9 }, 0.171999529724741 }, /* .12·e^.36 */
+  { "dense", 0.12, { FALSE, 0, 1, 0 }, 0.12 },
+  { "moe", 0.12, { TRUE, 0, 1, 0 }, 0.2 },                            /* sqrt (.12² + .16²) */
+  { "another_framework", 0.05, { FALSE, 0, 1, 0 }, 0.05 },
+  { "four_assumed", 0.12, { FALSE, 4, 1, 0 }, 0.156204993518133 },    /* sqrt (.0144 + .01) */
+  { "eight_nodes", 0.12, { FALSE, 0, 8, 0 }, 0.134164078649987 },     /* sqrt (.0144 + .06²) */
+  { "half_exposed", 0.12, { FALSE, 0, 1, 0.5 }, 0.143666083574617 },  /* .12·e^.18 */
+  { "share_above_one", 0.12, { FALSE, 0, 1, 9 }, 0.171999529724741 }, /* .12·e^.36 */
 };
 
 static void
 test_sigma (void **state)
 {
   const SigmaCase *c = *state;
-  CostNumbers numbers = numbers_of (c->tuned);
+  CostNumbers numbers = numbers_of (c->profile_sigma);
   assert_near (cost_uncertainty_sigma (&numbers, &c->regime), c->sigma, 1e-9);
   double p10, p90;
   cost_uncertainty_interval (&numbers, &c->regime, 10, &p10, &p90);
@@ -48,7 +46,7 @@ test_sigma (void **state)
 static void
 test_never_empty (void **state)
 {
-  CostNumbers numbers = { .profile = { .tuned = 1 }, .uncertainty = { .z10 = -1.42, .z90 = 1.89 } };
+  CostNumbers numbers = { .uncertainty = { .z10 = -1.42, .z90 = 1.89 } };
   CostRegime regime = { .nodes = 1 };
   double p10, p90;
   cost_uncertainty_interval (&numbers, &regime, 3, &p10, &p90);
