@@ -31,6 +31,9 @@ static const Preset presets[] = {
   { "qwen3-235b-a22b", 4096, 0, 0, "qwen3-235b-a22b" },
   { "deepseek-v2", 4096, 9216, 0, "deepseek-v2" },
   { "deepseek-v3", 4096, 15360, 0, NULL },
+  { "deepseek-v2-lite", 0, 0, 0, "deepseek-v2-lite" },
+  { "kimi-k2", 0, 0, 0, "kimi-k2-instruct" },
+  { "gpt-oss-120b", 0, 0, 0, "gpt-oss-120b" },
   { "tiny", 128, 8, 0, NULL },
 };
 
