@@ -1,0 +1,40 @@
+/* exec/comm.h - transport between the ranks of a run: what a backend must offer.
+ *
+ * One process is one rank. Groups are made once; a collective names its group. Buffers are fp32 in
+ * the backend's memory. Calls return FALSE with an error that says what failed; the runner adds
+ * the op and the rank. A rank alone never calls any of it.
+ */
+#pragma once
+#include <glib.h>
+G_BEGIN_DECLS
+
+typedef enum { EXEC_REDUCE_SUM, EXEC_REDUCE_MAX } ExecReduce;
+
+typedef struct {
+  /* Joins the job this process was started in. @out_rank, @out_world: where it stands. */
+  gboolean (*open) (guint32 *out_rank, guint32 *out_world, GError **error);
+  /* Number @id (small) of a group: ranks base + i·stride, i < size. All ranks of the world make
+   * the same ids in the same order. */
+  gboolean (*make_group) (guint id, guint32 base, guint32 size, guint32 stride, GError **error);
+  gboolean (*all_reduce) (guint group, ExecReduce op, float *buffer, guint64 count, GError **error);
+  /* @count_each: elements of one rank. all_gather may have @in at its place inside @out. */
+  gboolean (*all_gather) (guint group, const float *in, float *out, guint64 count_each,
+                          GError **error);
+  gboolean (*reduce_scatter) (guint group, const float *in, float *out, guint64 count_each,
+                              GError **error);
+  /* Starts a message; @buffer stays untouched until wait. @slot (small): which of the sends. */
+  gboolean (*send) (guint32 to_rank, guint32 tag, const float *buffer, guint64 count, guint slot,
+                    GError **error);
+  gboolean (*wait) (guint slot, GError **error); /* a slot without message is done */
+  gboolean (*receive) (guint32 from_rank, guint32 tag, float *buffer, guint64 count,
+                       GError **error);
+  gboolean (*barrier) (GError **error);
+  /* Ends every rank of the job at once; does not return. */
+  void (*abort) (int exit_code);
+  void (*close) (void);
+  const char *(*version) (void); /* (borrowed) "Open MPI v4.1.4" */
+} ExecComm;
+
+#define EXEC_MAX_GROUPS 16
+#define EXEC_MAX_SLOTS  256
+G_END_DECLS

@@ -1,0 +1,108 @@
+/* exec/cpu/module.c - plait-cpu.so: the table of kernels, and memory. */
+#include "exec/cpu/kernels.h"
+
+#include <cblas.h>
+#include <gmodule.h>
+#include <string.h>
+#include <sys/mman.h>
+
+G_MODULE_EXPORT const ExecBackend *plait_backend (void);
+
+static const char *
+version (void)
+{
+  return openblas_get_config ();
+}
+
+static void
+set_threads (guint threads)
+{
+  openblas_set_num_threads ((int)threads);
+}
+
+static float *
+memory_new (guint64 bytes)
+{
+  void *memory = mmap (NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory != MAP_FAILED ? memory : NULL;
+}
+
+static void
+memory_free (float *memory, guint64 bytes)
+{
+  if (memory != NULL)
+    munmap (memory, bytes);
+}
+
+static void
+copy (float *to, const float *from, guint64 count)
+{
+  memmove (to, from, count * sizeof (float));
+}
+
+static void
+fill (float *to, float value, guint64 count)
+{
+  for (guint64 i = 0; i < count; i++)
+    to[i] = value;
+}
+
+static void
+scale (float *x, float factor, guint64 count)
+{
+  for (guint64 i = 0; i < count; i++)
+    x[i] *= factor;
+}
+
+static void
+add (float *out, const float *a, const float *b, guint64 count)
+{
+  for (guint64 i = 0; i < count; i++)
+    out[i] = a[i] + b[i];
+}
+
+static void
+synchronize (void)
+{
+}
+
+static const ExecBackend backend = {
+  .name = "cpu",
+  .version = version,
+  .comm = &cpu_comm_mpi,
+  .set_threads = set_threads,
+  .memory_new = memory_new,
+  .memory_free = memory_free,
+  .copy = copy,
+  .upload = copy,
+  .download = copy,
+  .fill = fill,
+  .scale = scale,
+  .add = add,
+  .synchronize = synchronize,
+  .gemm = cpu_gemm,
+  .bias = cpu_bias,
+  .bias_grad = cpu_bias_grad,
+  .embed = cpu_embed,
+  .embed_grad = cpu_embed_grad,
+  .positions = cpu_positions,
+  .positions_grad = cpu_positions_grad,
+  .norm = cpu_norm,
+  .norm_grad = cpu_norm_grad,
+  .rope = cpu_rope,
+  .attention = cpu_attention,
+  .attention_grad = cpu_attention_grad,
+  .activate = cpu_activate,
+  .activate_grad = cpu_activate_grad,
+  .loss_maximum = cpu_loss_maximum,
+  .loss_exponentials = cpu_loss_exponentials,
+  .loss_finish = cpu_loss_finish,
+  .loss_grad = cpu_loss_grad,
+  .adam = cpu_adam,
+};
+
+const ExecBackend *
+plait_backend (void)
+{
+  return &backend;
+}

@@ -1,0 +1,114 @@
+/* exec/cpu/pointwise.c - activations, cross-entropy, Adam. */
+#include "exec/cpu/kernels.h"
+
+#include <math.h>
+
+#define SQRT_HALF     0.70710678118654752f
+#define INV_SQRT_2_PI 0.39894228040143268f
+
+static float
+value_of (ExecActivation kind, float x)
+{
+  if (kind == EXEC_ACTIVATION_RELU)
+    return x > 0 ? x : 0;
+  if (kind == EXEC_ACTIVATION_SILU)
+    return x / (1 + expf (-x));
+  return 0.5f * x * (1 + erff (x * SQRT_HALF));
+}
+
+static float
+slope_of (ExecActivation kind, float x)
+{
+  if (kind == EXEC_ACTIVATION_RELU)
+    return x > 0 ? 1 : 0;
+  if (kind == EXEC_ACTIVATION_SILU) {
+    float s = 1 / (1 + expf (-x));
+    return s * (1 + x * (1 - s));
+  }
+  return 0.5f * (1 + erff (x * SQRT_HALF)) + x * INV_SQRT_2_PI * expf (-0.5f * x * x);
+}
+
+void
+cpu_activate (ExecActivation kind, float *out, const float *gate, const float *up, guint64 count)
+{
+  for (guint64 i = 0; i < count; i++)
+    out[i] = value_of (kind, gate[i]) * (up != NULL ? up[i] : 1);
+}
+
+void
+cpu_activate_grad (ExecActivation kind, float *d_gate, float *d_up, const float *d_out,
+                   const float *gate, const float *up, guint64 count)
+{
+  for (guint64 i = 0; i < count; i++) {
+    d_gate[i] = d_out[i] * slope_of (kind, gate[i]) * (up != NULL ? up[i] : 1);
+    if (up != NULL)
+      d_up[i] = d_out[i] * value_of (kind, gate[i]);
+  }
+}
+
+void
+cpu_loss_maximum (float *maximum, const float *logits, guint64 rows, guint64 columns, guint64 valid)
+{
+  for (guint64 r = 0; r < rows; r++) {
+    float most = -INFINITY;
+    for (guint64 c = 0; c < valid; c++)
+      most = MAX (most, logits[r * columns + c]);
+    maximum[r] = most;
+  }
+}
+
+void
+cpu_loss_exponentials (float *kept, float *sums, const float *maximum, const gint32 *targets,
+                       guint64 rows, guint64 columns, guint64 valid, guint64 from)
+{
+  for (guint64 r = 0; r < rows; r++, kept += columns) {
+    guint64 target = (guint64)targets[r] - from;
+    double sum = 0;
+    sums[2 * r + 1] = target < valid ? kept[target] - maximum[r] : 0;
+    for (guint64 c = 0; c < columns; c++) {
+      kept[c] = c < valid ? expf (kept[c] - maximum[r]) : 0;
+      sum += kept[c];
+    }
+    sums[2 * r] = (float)sum;
+  }
+}
+
+double
+cpu_loss_finish (float *kept, const float *sums, guint64 rows, guint64 columns)
+{
+  double loss = 0;
+  for (guint64 r = 0; r < rows; r++) {
+    for (guint64 c = 0; c < columns; c++)
+      kept[r * columns + c] /= sums[2 * r];
+    loss += log (sums[2 * r]) - sums[2 * r + 1];
+  }
+  return loss;
+}
+
+void
+cpu_loss_grad (float *d_logits, const float *kept, const gint32 *targets, float scale, guint64 rows,
+               guint64 columns, guint64 valid, guint64 from)
+{
+  for (guint64 r = 0; r < rows; r++) {
+    guint64 target = (guint64)targets[r] - from;
+    for (guint64 c = 0; c < columns; c++)
+      d_logits[r * columns + c] = scale * kept[r * columns + c];
+    if (target < valid)
+      d_logits[r * columns + target] -= scale;
+  }
+}
+
+/* Kingma and Ba 2015, algorithm 1. */
+void
+cpu_adam (float *weight, float *moment1, float *moment2, const float *grad, guint64 count,
+          guint32 step, const float hyper[4])
+{
+  float rate = hyper[0], beta1 = hyper[1], beta2 = hyper[2], epsilon = hyper[3];
+  float correct1 = 1 / (1 - powf (beta1, (float)step));
+  float correct2 = 1 / (1 - powf (beta2, (float)step));
+  for (guint64 i = 0; i < count; i++) {
+    moment1[i] = beta1 * moment1[i] + (1 - beta1) * grad[i];
+    moment2[i] = beta2 * moment2[i] + (1 - beta2) * grad[i] * grad[i];
+    weight[i] -= rate * moment1[i] * correct1 / (sqrtf (moment2[i] * correct2) + epsilon);
+  }
+}

@@ -1,0 +1,13 @@
+/* exec/error.h - what can go wrong when a plan is run. */
+#pragma once
+#include <glib.h>
+G_BEGIN_DECLS
+#define EXEC_ERROR (exec_error_quark ())
+GQuark exec_error_quark (void);
+typedef enum {
+  EXEC_ERROR_UNSUPPORTED, /* the plan asks for something the executor does not run */
+  EXEC_ERROR_BAD_VALUE,   /* a request that makes no sense */
+  EXEC_ERROR_UNAVAILABLE, /* no backend module, MPI, memory or process */
+  EXEC_ERROR_FAILED,      /* a rank died, hung or reported an error */
+} ExecError;
+G_END_DECLS

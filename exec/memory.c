@@ -1,0 +1,167 @@
+/* exec/memory.c - life of tensors in the arena. */
+#include "exec/memory.h"
+#include "exec/backend.h"
+
+static const char *const names[EXEC_MEMORY_N_KINDS]
+    = { "weights", "gradients", "optimizer", "activations", "logits", "comm_buffers", "workspace" };
+
+const char *
+exec_memory_kind_name (ExecMemoryKind kind)
+{
+  g_return_val_if_fail ((guint)kind < EXEC_MEMORY_N_KINDS, "?");
+  return names[kind];
+}
+
+static gboolean
+take (ExecMemory *m, ExecMemoryKind kind, guint64 bytes, const char *what, guint64 *out,
+      GError **error)
+{
+  guint64 before = m->arena.peak_bytes, offset = exec_arena_take (&m->arena, bytes);
+  if (offset == EXEC_ARENA_NONE) {
+    g_set_error (error, EXEC_ERROR, EXEC_ERROR_UNAVAILABLE,
+                 "no room for %" G_GUINT64_FORMAT " bytes of %s: the arena is limited to "
+                 "%" G_GUINT64_FORMAT " bytes",
+                 bytes, what, m->arena.limit_bytes);
+    return FALSE;
+  }
+  *out = offset;
+  m->live_bytes[kind] += exec_arena_round (bytes);
+  for (guint i = 0; m->arena.peak_bytes > before && i < EXEC_MEMORY_N_KINDS; i++)
+    m->peak_bytes[i] = m->live_bytes[i];
+  return TRUE;
+}
+
+static guint64
+boundary_bytes (const ExecRank *rank)
+{
+  const ModelLayout *layout = rank->layout;
+  guint64 rows = layout->mbs * rank->job->seq / (layout->sp ? layout->tp : 1);
+  return rows * rank->arch->hidden * sizeof (float);
+}
+
+gboolean
+exec_memory_init (ExecMemory *m, const ExecRank *rank, guint64 limit_bytes, GError **error)
+{
+  gsize n = (gsize)rank->program->n_tensors * rank->program->microbatches;
+  guint64 rows = rank->layout->mbs * rank->job->seq;
+  guint n_messages = rank->layout->pp > 1 ? 2 * rank->n_slots : 0;
+  *m = (ExecMemory){ .rank = rank };
+  exec_arena_init (&m->arena, limit_bytes);
+  m->offset = g_new (guint64, n);
+  m->users_left = g_new0 (guint32, n);
+  for (gsize i = 0; i < n; i++)
+    m->offset[i] = EXEC_ARENA_NONE;
+  m->message_bytes = exec_arena_round (boundary_bytes (rank));
+  return take (m, EXEC_MEMORY_WEIGHTS, 4 * rank->padded_count, "weights", &m->weights, error)
+         && take (m, EXEC_MEMORY_GRADIENTS, 4 * rank->padded_count, "gradients", &m->gradients,
+                  error)
+         && take (m, EXEC_MEMORY_OPTIMIZER, 8 * rank->shard_count, "moments", &m->moments, error)
+         && take (m, EXEC_MEMORY_COMM_BUFFERS, n_messages * m->message_bytes, "message buffers",
+                  &m->messages, error)
+         && take (m, EXEC_MEMORY_WORKSPACE, 4 * exec_attention_scratch_count (rank->job->seq),
+                  "attention scratch", &m->attention, error)
+         && take (m, EXEC_MEMORY_WORKSPACE, 8 * rows, "loss sums", &m->sums, error)
+         && take (m, EXEC_MEMORY_WORKSPACE, 4 * rows, "targets", &m->targets, error);
+}
+
+void
+exec_memory_clear (ExecMemory *m)
+{
+  if (m == NULL)
+    return;
+  exec_arena_clear (&m->arena);
+  g_clear_pointer (&m->offset, g_free);
+  g_clear_pointer (&m->users_left, g_free);
+}
+
+static ExecMemoryKind
+kind_of (const ModelTensor *tensor)
+{
+  if (tensor->role == MODEL_ROLE_LOGITS)
+    return EXEC_MEMORY_LOGITS;
+  return tensor->kept ? EXEC_MEMORY_ACTIVATIONS : EXEC_MEMORY_WORKSPACE;
+}
+
+static gboolean
+is_ours (const ModelTensor *tensor)
+{
+  return tensor->role != MODEL_ROLE_WEIGHT && tensor->role != MODEL_ROLE_WEIGHT_GRAD;
+}
+
+static gboolean
+take_tensor (ExecMemory *m, guint32 id, guint32 microbatch, GError **error)
+{
+  const ModelTensor *tensor = &m->rank->program->tensors[id];
+  gsize at = (gsize)microbatch * m->rank->program->n_tensors + id;
+  if (!is_ours (tensor) || m->offset[at] != EXEC_ARENA_NONE)
+    return TRUE;
+  m->users_left[at] = m->rank->n_users[id];
+  return take (m, kind_of (tensor), tensor->local_bytes, tensor->name, &m->offset[at], error);
+}
+
+gboolean
+exec_memory_before_op (ExecMemory *m, const ModelOp *op, guint32 microbatch, GError **error)
+{
+  for (guint i = 0; i < op->n_in; i++) /* inputs of the program: the tokens */
+    if (!take_tensor (m, op->in[i], microbatch, error))
+      return FALSE;
+  for (guint i = 0; i < op->n_out; i++)
+    if (!take_tensor (m, op->out[i], microbatch, error))
+      return FALSE;
+  return TRUE;
+}
+
+static void
+drop_if_unused (ExecMemory *m, guint32 id, guint32 microbatch)
+{
+  const ModelTensor *tensor = &m->rank->program->tensors[id];
+  gsize at = (gsize)microbatch * m->rank->program->n_tensors + id;
+  if (!is_ours (tensor) || m->offset[at] == EXEC_ARENA_NONE || m->users_left[at] > 0)
+    return;
+  exec_arena_give (&m->arena, m->offset[at]);
+  m->live_bytes[kind_of (tensor)] -= exec_arena_round (tensor->local_bytes);
+  m->offset[at] = EXEC_ARENA_NONE;
+}
+
+void
+exec_memory_after_op (ExecMemory *m, const ModelOp *op, guint32 microbatch)
+{
+  gsize first = (gsize)microbatch * m->rank->program->n_tensors;
+  for (guint i = 0; i < op->n_in; i++)
+    if (is_ours (&m->rank->program->tensors[op->in[i]])) {
+      m->users_left[first + op->in[i]]--;
+      drop_if_unused (m, op->in[i], microbatch);
+    }
+  for (guint i = 0; i < op->n_out; i++)
+    drop_if_unused (m, op->out[i], microbatch);
+}
+
+gboolean
+exec_op_belongs (const ModelOp *op, ModelStepKind kind)
+{
+  gboolean weight = op->phase == MODEL_PHASE_BACKWARD_WEIGHT;
+  return kind == MODEL_STEP_FORWARD || kind == MODEL_STEP_BACKWARD
+         || weight == (kind == MODEL_STEP_BACKWARD_WEIGHT);
+}
+
+gboolean
+exec_memory_play (ExecMemory *out, const ExecRank *rank, GError **error)
+{
+  const ModelProgram *program = rank->program;
+  const ModelStep *steps = model_schedule_rank (program->schedule, rank->at.pp);
+  if (!exec_memory_init (out, rank, G_MAXUINT64, error))
+    return FALSE;
+  for (guint32 i = 0; i < program->schedule->n_steps; i++) {
+    const ModelChunk *chunk = &program->chunks[steps[i].chunk];
+    ModelOpRange range = steps[i].kind == MODEL_STEP_FORWARD ? chunk->forward : chunk->backward;
+    for (guint32 j = range.first; j < range.first + range.count; j++) {
+      const ModelOp *op = &program->ops[j];
+      if (!exec_op_belongs (op, (ModelStepKind)steps[i].kind))
+        continue;
+      if (!exec_memory_before_op (out, op, steps[i].microbatch, error))
+        return FALSE;
+      exec_memory_after_op (out, op, steps[i].microbatch);
+    }
+  }
+  return TRUE;
+}

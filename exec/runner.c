@@ -1,0 +1,200 @@
+/* exec/runner.c - one rank's step: its schedule, op by op, then the tail. */
+#include "exec/runner.h"
+
+#include <string.h>
+
+static const char *const inject_names[EXEC_INJECT_N_KINDS] = { "none",           "swap_shards",
+                                                               "skip_allreduce", "wrong_dp_average",
+                                                               "rotary_offset",  "stale_gather" };
+
+const char *
+exec_inject_name (ExecInject inject)
+{
+  g_return_val_if_fail ((guint)inject < EXEC_INJECT_N_KINDS, "?");
+  return inject_names[inject];
+}
+
+const char *
+exec_bucket_name (guint bucket)
+{
+  return bucket < MODEL_OP_N_KINDS
+             ? model_op_kind_name ((ModelOpKind)bucket)
+             : model_collective_name ((ModelCollectiveKind)(bucket - MODEL_OP_N_KINDS));
+}
+
+static void
+fill_weights (ExecRunner *r)
+{
+  const ExecRank *rank = r->rank;
+  guint32 tp = rank->layout->tp, place = rank->at.tp;
+  for (guint i = 0; i < rank->n_params; i++) {
+    const ExecParam *p = &rank->params[i];
+    g_autofree float *values = g_new (float, p->count);
+    guint32 shard = place;
+    if (r->inject == EXEC_INJECT_SWAP_SHARDS && g_str_equal (p->name, "linear_fc2.weight")
+        && place < 2 && tp > 1)
+      shard = 1 - place;
+    for (guint64 j = 0; j < p->count; j++)
+      values[j] = exec_param_initial (p, exec_param_global (p, tp, shard, j));
+    r->backend->upload (exec_weights (r) + p->offset, values, p->count);
+  }
+}
+
+gboolean
+exec_runner_init (ExecRunner *r, const ExecRank *rank, const ExecBackend *backend,
+                  ExecInject inject, guint64 limit_bytes, GError **error)
+{
+  g_auto (ExecMemory) play = { 0 };
+  *r = (ExecRunner){ .rank = rank, .backend = backend, .inject = inject };
+  const float hyper[4] = { 1e-3f, 0.9f, 0.95f, 1e-8f };
+  memcpy (r->hyper, hyper, sizeof hyper);
+  if (!exec_memory_play (&play, rank, error)
+      || !exec_memory_init (&r->memory, rank, MIN (limit_bytes, play.arena.peak_bytes), error))
+    return FALSE;
+  r->base_bytes = play.arena.peak_bytes;
+  if (r->base_bytes > limit_bytes || (r->base = backend->memory_new (r->base_bytes)) == NULL) {
+    g_set_error (error, EXEC_ERROR, EXEC_ERROR_UNAVAILABLE,
+                 "could not allocate the arena of %" G_GUINT64_FORMAT " bytes%s", r->base_bytes,
+                 r->base_bytes > limit_bytes ? ": more than --memory-limit" : "");
+    return FALSE;
+  }
+  r->ids = g_new (gint32, (gsize)rank->layout->mbs * rank->job->seq);
+  fill_weights (r);
+  backend->fill (exec_at (r, r->memory.moments), 0, 2 * rank->shard_count);
+  return TRUE;
+}
+
+void
+exec_runner_clear (ExecRunner *r)
+{
+  if (r == NULL)
+    return;
+  if (r->base != NULL)
+    r->backend->memory_free (r->base, r->base_bytes);
+  r->base = NULL;
+  g_clear_pointer (&r->ids, g_free);
+  exec_memory_clear (&r->memory);
+}
+
+gboolean
+exec_groups_make (const ExecRank *rank, const ExecBackend *backend, GError **error)
+{
+  static const ModelGroupKind used[] = { MODEL_GROUP_TP, MODEL_GROUP_DPCP, MODEL_GROUP_EMBEDDING };
+  for (guint i = 0; i < G_N_ELEMENTS (used); i++) {
+    const ModelGroup *group = &rank->map.groups[used[i]];
+    if (group->size > 1
+        && !backend->comm->make_group (used[i],
+                                       model_rankmap_group_base (&rank->map, used[i], rank->rank),
+                                       group->size, group->stride, error))
+      return FALSE;
+  }
+  return rank->map.world == 1
+         || backend->comm->make_group (EXEC_GROUP_WORLD, 0, rank->map.world, 1, error);
+}
+
+static void
+note (ExecRunner *r, const ModelOp *op)
+{
+  ExecProgress *progress = r->progress;
+  if (progress == NULL)
+    return;
+  gboolean talks
+      = op->kind == MODEL_OP_COLLECTIVE || op->kind == MODEL_OP_SEND || op->kind == MODEL_OP_RECV;
+  g_strlcpy (progress->what, op->name, sizeof progress->what);
+  progress->state = talks ? EXEC_STATE_WAITING : EXEC_STATE_COMPUTING;
+  progress->ops_done++;
+}
+
+static gboolean
+run_op (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, guint32 microbatch,
+        GError **error)
+{
+  if (op->phase == MODEL_PHASE_TAIL)
+    return exec_run_tail (r, op, error);
+  if (op->kind == MODEL_OP_COLLECTIVE)
+    return exec_run_collective (r, op, microbatch, error);
+  if (op->kind == MODEL_OP_SEND || op->kind == MODEL_OP_RECV)
+    return exec_run_message (r, op, chunk, microbatch, error);
+  exec_run_compute (r, op, microbatch);
+  return TRUE;
+}
+
+static gboolean
+timed_op (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, guint32 microbatch,
+          GError **error)
+{
+  ExecBucket *bucket = &r->buckets[exec_op_bucket (op)];
+  note (r, op);
+  gint64 start_us = g_get_monotonic_time ();
+  gboolean ok = run_op (r, op, chunk, microbatch, error);
+  r->backend->synchronize ();
+  bucket->seconds += (double)(g_get_monotonic_time () - start_us) * 1e-6;
+  bucket->count++;
+  if (!ok)
+    g_prefix_error (error, "step %u, op '%s': ", r->step + 1, op->name);
+  return ok;
+}
+
+static gboolean
+run_pass (ExecRunner *r, const ModelStep *step, GError **error)
+{
+  const ModelProgram *program = r->rank->program;
+  const ModelChunk *chunk = &program->chunks[step->chunk];
+  ModelOpRange range = step->kind == MODEL_STEP_FORWARD ? chunk->forward : chunk->backward;
+  for (guint32 i = range.first; i < range.first + range.count; i++) {
+    const ModelOp *op = &program->ops[i];
+    if (!exec_op_belongs (op, (ModelStepKind)step->kind))
+      continue;
+    if (!exec_memory_before_op (&r->memory, op, step->microbatch, error)
+        || !timed_op (r, op, chunk, step->microbatch, error))
+      return FALSE;
+    exec_memory_after_op (&r->memory, op, step->microbatch);
+  }
+  return TRUE;
+}
+
+/* All messages are received before the step ends, so that the next one starts with free buffers. */
+static gboolean
+finish_messages (ExecRunner *r, GError **error)
+{
+  for (guint slot = 0; r->rank->layout->pp > 1 && slot < 2 * r->rank->n_slots; slot++)
+    if (!r->backend->comm->wait (slot, error))
+      return FALSE;
+  r->sent[0] = r->sent[1] = 0;
+  return TRUE;
+}
+
+static gboolean
+run_tail (ExecRunner *r, GError **error)
+{
+  const ModelProgram *program = r->rank->program;
+  for (guint32 i = program->tail.first; i < program->tail.first + program->tail.count; i++) {
+    const ModelOp *op = &program->ops[i];
+    if (op->kind == MODEL_OP_ADAM && r->before_optimizer != NULL)
+      r->before_optimizer (r->user_data);
+    if (!timed_op (r, op, NULL, 0, error))
+      return FALSE;
+  }
+  return TRUE;
+}
+
+gboolean
+exec_runner_step (ExecRunner *r, GError **error)
+{
+  const ModelProgram *program = r->rank->program;
+  const ModelStep *steps = model_schedule_rank (program->schedule, r->rank->at.pp);
+  r->loss = 0;
+  r->skipped = FALSE;
+  r->moved_bytes = 0;
+  memset (r->buckets, 0, sizeof r->buckets);
+  if (r->progress != NULL)
+    r->progress->step = r->step + 1;
+  r->backend->fill (exec_gradients (r), 0, r->rank->padded_count);
+  for (guint32 i = 0; i < program->schedule->n_steps; i++)
+    if (!run_pass (r, &steps[i], error))
+      return FALSE;
+  if (!finish_messages (r, error) || !run_tail (r, error))
+    return FALSE;
+  r->step++;
+  return TRUE;
+}

@@ -1,0 +1,95 @@
+/* exec/runner.h - runs one rank's program with real tensors.
+ *
+ * Loss: mean over all tokens of the global batch. Every micro-batch's gradient is scaled by its
+ * share of the rank's tokens; after the sum over data-parallel ranks gradients are divided by dp.
+ */
+#pragma once
+#include "exec/backend.h"
+#include "exec/memory.h"
+#include "exec/progress.h"
+G_BEGIN_DECLS
+
+typedef enum {
+  EXEC_INJECT_NONE,
+  EXEC_INJECT_SWAP_SHARDS,      /* two tp ranks hold each other's rows of every fc2 */
+  EXEC_INJECT_SKIP_ALLREDUCE,   /* one sum over a group does not happen */
+  EXEC_INJECT_WRONG_DP_AVERAGE, /* gradients are not divided by dp */
+  EXEC_INJECT_ROTARY_OFFSET,    /* queries are rotated one position too far */
+  EXEC_INJECT_STALE_GATHER,     /* a gather brings the other ranks' old values */
+  EXEC_INJECT_N_KINDS
+} ExecInject;
+const char *exec_inject_name (ExecInject inject); /* "swap_shards" */
+
+/* Time by kind of op: ModelOpKind, then MODEL_OP_N_KINDS + ModelCollectiveKind. */
+#define EXEC_N_BUCKETS (MODEL_OP_N_KINDS + MODEL_COLLECTIVE_N_KINDS)
+static inline guint
+exec_op_bucket (const ModelOp *op)
+{
+  return op->kind == MODEL_OP_COLLECTIVE ? MODEL_OP_N_KINDS + op->collective : op->kind;
+}
+const char *exec_bucket_name (guint bucket);
+typedef struct {
+  guint64 count;
+  double seconds;
+} ExecBucket;
+
+typedef struct {
+  const ExecRank *rank;       /* (borrowed) */
+  const ExecBackend *backend; /* (borrowed) */
+  ExecMemory memory;
+  float *base; /* of the arena */
+  guint64 base_bytes;
+  float hyper[4]; /* Adam: rate, beta1, beta2, epsilon */
+  ExecInject inject;
+  ExecProgress *progress;             /* (borrowed, nullable) */
+  gint32 *ids;                        /* (owned) host buffer of tokens */
+  guint32 step;                       /* steps done */
+  double loss;                        /* this rank's share of the last step's loss */
+  gboolean skipped;                   /* the injected fault of this step has happened */
+  guint64 sent[2];                    /* messages sent to the next and the previous stage */
+  guint64 moved_bytes;                /* sent by collectives and messages, last step */
+  ExecBucket buckets[EXEC_N_BUCKETS]; /* of the last step */
+  void (*before_optimizer) (gpointer user_data);
+  gpointer user_data;
+} ExecRunner;
+
+/* Allocates the arena (its size is known from exec_memory_play) and fills the weights.
+ * @limit_bytes: G_MAXUINT64 for none. */
+gboolean exec_runner_init (ExecRunner *runner, const ExecRank *rank, const ExecBackend *backend,
+                           ExecInject inject, guint64 limit_bytes, GError **error);
+void exec_runner_clear (ExecRunner *runner);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (ExecRunner, exec_runner_clear)
+/* Makes the groups the program uses; every rank of the world calls it once. */
+gboolean exec_groups_make (const ExecRank *rank, const ExecBackend *backend, GError **error);
+#define EXEC_GROUP_WORLD MODEL_GROUP_N_KINDS
+/* One training step. */
+gboolean exec_runner_step (ExecRunner *runner, GError **error);
+
+static inline float *
+exec_at (const ExecRunner *r, guint64 offset)
+{
+  return r->base + offset / sizeof (float);
+}
+static inline float *
+exec_weights (const ExecRunner *r)
+{
+  return exec_at (r, r->memory.weights);
+}
+static inline float *
+exec_gradients (const ExecRunner *r)
+{
+  return exec_at (r, r->memory.gradients);
+}
+
+/* exec/run_op.c: computes. exec/run_comm.c: everything that talks to other ranks, and the tail. */
+void exec_run_compute (ExecRunner *runner, const ModelOp *op, guint32 microbatch);
+gboolean exec_run_collective (ExecRunner *runner, const ModelOp *op, guint32 microbatch,
+                              GError **error);
+gboolean exec_run_message (ExecRunner *runner, const ModelOp *op, const ModelChunk *chunk,
+                           guint32 microbatch, GError **error);
+gboolean exec_run_tail (ExecRunner *runner, const ModelOp *op, GError **error);
+gboolean exec_run_loss_exchange (ExecRunner *runner, const ModelOp *op, guint32 microbatch,
+                                 GError **error);
+void exec_run_loss_finish (ExecRunner *runner, float *kept);
+float *exec_run_tensor (const ExecRunner *runner, guint32 id, guint32 microbatch);
+G_END_DECLS

@@ -1,0 +1,153 @@
+/* The program run by one rank: gradients against finite differences of the loss, a loss that goes
+ * down, memory that is what was predicted, and recomputation that changes nothing. */
+#include "tests/exec_fixture.h"
+
+static const ExecBackend *backend;
+
+typedef struct {
+  const char *name;
+  void (*fixture) (ExecFixture *);
+  ModelAttnKernel attn;
+  ModelRecompute recompute;
+} Case;
+
+static const Case cases[] = {
+  { "llama/flash", exec_fixture_llama, MODEL_ATTN_FLASH, { .kind = MODEL_RECOMPUTE_NONE } },
+  { "llama/unfused", exec_fixture_llama, MODEL_ATTN_UNFUSED, { .kind = MODEL_RECOMPUTE_NONE } },
+  { "llama/full", exec_fixture_llama, MODEL_ATTN_FLASH, { .kind = MODEL_RECOMPUTE_FULL, .n = 1 } },
+  { "llama/full_by_two",
+    exec_fixture_llama,
+    MODEL_ATTN_FLASH,
+    { .kind = MODEL_RECOMPUTE_FULL, .n = 2 } },
+  { "llama/selective",
+    exec_fixture_llama,
+    MODEL_ATTN_UNFUSED,
+    { .kind = MODEL_RECOMPUTE_SELECTIVE, .modules = MODEL_RECOMPUTE_CORE_ATTN } },
+  { "llama/selective_mlp_norm",
+    exec_fixture_llama,
+    MODEL_ATTN_FLASH,
+    { .kind = MODEL_RECOMPUTE_SELECTIVE,
+      .modules = MODEL_RECOMPUTE_MLP | MODEL_RECOMPUTE_LAYERNORM } },
+  { "gpt/flash", exec_fixture_gpt, MODEL_ATTN_FLASH, { .kind = MODEL_RECOMPUTE_NONE } },
+  { "gpt/full", exec_fixture_gpt, MODEL_ATTN_FLASH, { .kind = MODEL_RECOMPUTE_FULL, .n = 1 } },
+};
+
+static void
+start (const Case *test, ExecFixture *f, ExecRank **out_rank, ExecRunner *runner)
+{
+  g_autoptr (GError) error = NULL;
+  test->fixture (f);
+  f->layout.attn = test->attn;
+  f->layout.recompute = test->recompute;
+  *out_rank = exec_rank_new (&f->arch, &f->job, &f->layout, &f->profile, 0, &error);
+  assert_no_error (error);
+  assert_true (
+      exec_runner_init (runner, *out_rank, backend, EXEC_INJECT_NONE, G_MAXUINT64, &error));
+  assert_no_error (error);
+}
+
+static double
+loss_of (ExecRunner *runner)
+{
+  g_autoptr (GError) error = NULL;
+  runner->hyper[0] = 0; /* weights stay */
+  assert_true (exec_runner_step (runner, &error));
+  assert_no_error (error);
+  return runner->loss;
+}
+
+/* Central differences along a direction of ones on each parameter: fp32 sums of a smooth function
+ * with steps of 2e-3 leave about 1e-3 of the gradient's size. */
+static void
+test_gradients (void **state)
+{
+  const Case *test = *state;
+  ExecFixture f;
+  g_autoptr (ExecRank) rank = NULL;
+  g_auto (ExecRunner) runner = { 0 };
+  start (test, &f, &rank, &runner);
+  loss_of (&runner);
+  g_autofree float *gradient = g_new (float, rank->flat_count);
+  memcpy (gradient, exec_gradients (&runner), rank->flat_count * sizeof (float));
+  for (guint i = 0; i < rank->n_params; i++) {
+    const ExecParam *p = &rank->params[i];
+    guint64 most = p->offset;
+    for (guint64 j = p->offset; j < p->offset + p->count; j++)
+      if (fabsf (gradient[j]) > fabsf (gradient[most]))
+        most = j;
+    float *weight = exec_weights (&runner) + most, before = *weight;
+    const float step = 5e-3f;
+    *weight = before + step;
+    double above = loss_of (&runner);
+    *weight = before - step;
+    double below = loss_of (&runner);
+    *weight = before;
+    double want = (above - below) / (2 * step);
+    if (!(fabs (gradient[most] - want) <= 2e-2 * fabs (want) + 2e-4)) {
+      print_error ("%s, layer %u: gradient %g, differences give %g\n", p->name, p->layer,
+                   gradient[most], want);
+      fail ();
+    }
+  }
+}
+
+static void
+test_learns (void **state)
+{
+  ExecFixture f;
+  g_autoptr (ExecRank) rank = NULL;
+  g_auto (ExecRunner) runner = { 0 };
+  g_autoptr (GError) error = NULL;
+  start (*state, &f, &rank, &runner);
+  double first = 0;
+  for (guint i = 0; i < 30; i++) {
+    assert_true (exec_runner_step (&runner, &error));
+    if (i == 0)
+      first = runner.loss;
+    assert_true (isfinite (runner.loss));
+  }
+  /* small weights: the first guess is all tokens alike, ln 31 = 3.434 */
+  assert_near (first, log (31), 0.02);
+  assert_true (runner.loss < 0.9 * first);
+  assert_int_equal (runner.memory.arena.peak_bytes, runner.base_bytes);
+}
+
+/* Every element of the gradient with and without recomputation: the same operations, so the same
+ * bits. */
+static void
+test_recompute (void **state)
+{
+  const Case *test = *state;
+  Case plain = *test;
+  ExecFixture f, g;
+  g_autoptr (ExecRank) rank = NULL, plain_rank = NULL;
+  g_auto (ExecRunner) runner = { 0 }, plain_runner = { 0 };
+  plain.recompute = (ModelRecompute){ .kind = MODEL_RECOMPUTE_NONE };
+  start (test, &f, &rank, &runner);
+  start (&plain, &g, &plain_rank, &plain_runner);
+  assert_true (loss_of (&runner) == loss_of (&plain_runner));
+  assert_memory_equal (exec_gradients (&runner), exec_gradients (&plain_runner),
+                       rank->flat_count * sizeof (float));
+  if (test->recompute.kind == MODEL_RECOMPUTE_FULL)
+    assert_true (runner.base_bytes <= plain_runner.base_bytes);
+}
+
+int
+main (void)
+{
+  struct CMUnitTest tests[3 * G_N_ELEMENTS (cases)];
+  g_autoptr (GError) error = NULL;
+  guint n = 0;
+  backend = exec_backend_load ("cpu", &error);
+  if (backend == NULL)
+    return TEST_SKIPPED;
+  backend->set_threads (1);
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++) {
+    void (*functions[3]) (void **) = { test_gradients, test_learns, test_recompute };
+    for (guint j = 0; j < 3; j++)
+      tests[n++] = (struct CMUnitTest){ .name = cases[i].name,
+                                        .test_func = functions[j],
+                                        .initial_state = (void *)&cases[i] };
+  }
+  return cmocka_run_group_tests (tests, NULL, NULL);
+}
