@@ -72,6 +72,7 @@ const CalibrateParameter calibrate_parameters[] = {
   ONE ("step", "align_loss"),
   ONE ("step", "misalign_loss"),
   ONE ("step", "moe_host"),
+  ONE ("step", "sinks"),
   ONE ("step", "expert_host"),
   /* frameworks: memory-bound factor, host time, overlap */
   ONE ("profile megatron", "memory_factor"),

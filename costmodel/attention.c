@@ -40,6 +40,17 @@ unfused_s (const CostAttentionContext *context, const ModelAttentionShape *shape
          + bytes / (context->hbm_bytes_per_s * gpu->hbm_ratio);
 }
 
+/*
+ * Kernels of the first releases had no sinks of their own: a part of an unfused pass over the whole
+ * square is added (fitted in time-model, "oss": .31, on gpt-oss, whose half of the layers also have
+ * a sliding window).
+ */
+static double
+sinks_s (const CostAttentionContext *context, const ModelAttentionShape *shape, gboolean backward)
+{
+  return context->numbers->step.sink_ratio * unfused_s (context, shape, backward);
+}
+
 double
 cost_attention_s (const CostAttentionContext *context, const ModelAttentionShape *shape,
                   gboolean backward)
@@ -47,7 +58,8 @@ cost_attention_s (const CostAttentionContext *context, const ModelAttentionShape
   if (!(context->peak_flop_per_s > 0))
     return INFINITY;
   double launch_s = context->numbers->gpu.gemm.launch_s;
-  return launch_s
-         + (shape->kernel == MODEL_ATTN_UNFUSED ? unfused_s (context, shape, backward)
-                                                : flash_s (context, shape, backward));
+  if (shape->kernel == MODEL_ATTN_UNFUSED)
+    return launch_s + unfused_s (context, shape, backward);
+  return launch_s + flash_s (context, shape, backward)
+         + (shape->sinks ? sinks_s (context, shape, backward) : 0);
 }

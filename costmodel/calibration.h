@@ -110,6 +110,7 @@ typedef struct {
   double grouped_low_ratio;     /* the same once more in 8 and 4 bits */
   double align_loss;            /* time added when a GEMM's dimension divides by 1 only */
   double misalign_loss;       /* align_loss grows by this many times where it doesn't divide by 8 */
+  double sink_ratio;          /* of an unfused pass, added to kernels with attention sinks */
   double score_forward_bytes; /* unfused attention: HBM bytes per score */
   double score_backward_bytes;
   double moe_host_factor; /* host time of a MoE layer over a dense one */

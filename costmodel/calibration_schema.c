@@ -93,6 +93,7 @@ static const CostKey step_keys[] = {
   RATIO ("grouped_low", CostStepNumbers, grouped_low_ratio, 0.1, 10),
   RATIO ("align_loss", CostStepNumbers, align_loss, 0, 10),
   RATIO ("misalign_loss", CostStepNumbers, misalign_loss, 0, 1000),
+  RATIO ("sinks", CostStepNumbers, sink_ratio, 0, 10),
   BYTES ("score_forward", CostStepNumbers, score_forward_bytes, 1000),
   BYTES ("score_backward", CostStepNumbers, score_backward_bytes, 1000),
   RATIO ("moe_host", CostStepNumbers, moe_host_factor, 0, 100),

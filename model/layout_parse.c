@@ -181,6 +181,8 @@ parse_stages (ParseState *state, const char *key, const char *value, gsize offse
     return TRUE;
   g_auto (GStrv) parts = g_strsplit (value, "+", -1);
   guint n = g_strv_length (parts);
+  if (n == 0)
+    return refuse (key, value, error, "'auto' or at least one layer per stage, as in 15+16+16+15");
   state->layout->stage_layers = g_new (guint32, n);
   state->n_stages = n;
   for (guint i = 0; i < n; i++) {

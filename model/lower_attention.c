@@ -89,6 +89,7 @@ shape_of (const Lower *b, const LowerAttention *a)
     .seq_q = model_shard_ceil (b->job->seq, layout->cp),
     .seq_kv = b->job->seq,
     .window = a->window,
+    .sinks = b->arch->attention.sinks,
     .causal = TRUE,
     .kernel = (guint8)layout->attn,
     .dropout = b->job->dropout > 0,

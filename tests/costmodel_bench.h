@@ -19,7 +19,7 @@ bench_init (Bench *bench, const char *machine, const char *profile)
   memset (bench, 0, sizeof *bench);
   bench->catalog = base_catalog_new (NULL, &error);
   assert_no_error (error);
-  bench->calibration = cost_calibration_load (bench->catalog, "default", &error);
+  bench->calibration = cost_calibration_load (bench->catalog, "prior", &error);
   assert_no_error (error);
   bench->machine = topo_machine_load (bench->catalog, machine, NULL, &error);
   assert_no_error (error);

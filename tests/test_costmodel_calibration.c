@@ -6,12 +6,12 @@
 static char *generation_hopper = (char *)"hopper";
 
 static CostCalibration *
-load_default (void)
+load_prior (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (BaseCatalog) catalog = base_catalog_new (NULL, &error);
   assert_no_error (error);
-  CostCalibration *calibration = cost_calibration_load (catalog, "default", &error);
+  CostCalibration *calibration = cost_calibration_load (catalog, "prior", &error);
   assert_no_error (error);
   assert_non_null (calibration);
   return calibration;
@@ -46,7 +46,7 @@ test_every_generation_resolves (void **state)
     { "gb300", "blackwell" },     { "mi300x", "cdna3" },
     { "tpu-v5p", "tpu" },
   };
-  g_autoptr (CostCalibration) calibration = load_default ();
+  g_autoptr (CostCalibration) calibration = load_prior ();
   for (gsize i = 0; i < G_N_ELEMENTS (gpus); i++) {
     TopoGpu gpu;
     TopoMachine machine;
@@ -66,7 +66,7 @@ test_every_generation_resolves (void **state)
 static void
 test_most_specific_wins (void **state)
 {
-  g_autoptr (CostCalibration) calibration = load_default ();
+  g_autoptr (CostCalibration) calibration = load_prior ();
   TopoGpu gpu;
   TopoMachine machine;
   fill_machine (&machine, &gpu, (char *)"h100-sxm-80g", generation_hopper);
@@ -95,7 +95,7 @@ has_assumed (const CostNumbers *numbers, const char *text)
 static void
 test_assumed_is_listed (void **state)
 {
-  g_autoptr (CostCalibration) calibration = load_default ();
+  g_autoptr (CostCalibration) calibration = load_prior ();
   TopoGpu gpu;
   TopoMachine machine;
   fill_machine (&machine, &gpu, (char *)"h20-96g", generation_hopper);
@@ -127,7 +127,7 @@ static void
 test_whole_catalog (void **state)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (CostCalibration) calibration = load_default ();
+  g_autoptr (CostCalibration) calibration = load_prior ();
   g_autoptr (BaseCatalog) catalog = base_catalog_new (NULL, &error);
   g_autoptr (GPtrArray) machines = topo_machine_load_all (catalog, &error);
   assert_no_error (error);
@@ -148,7 +148,7 @@ test_whole_catalog (void **state)
 static void
 test_power_limit (void **state)
 {
-  g_autoptr (CostCalibration) calibration = load_default ();
+  g_autoptr (CostCalibration) calibration = load_prior ();
   TopoGpu gpu;
   TopoMachine machine;
   fill_machine (&machine, &gpu, (char *)"h100-sxm-80g", generation_hopper);
@@ -186,7 +186,7 @@ static void
 test_rate_in_step (void **state)
 {
   const StepCase *c = *state;
-  g_autoptr (CostCalibration) calibration = load_default ();
+  g_autoptr (CostCalibration) calibration = load_prior ();
   TopoGpu gpu;
   TopoMachine machine;
   fill_machine (&machine, &gpu, (char *)c->gpu, (char *)c->generation);
@@ -211,7 +211,7 @@ test_rate_in_step (void **state)
 static void
 test_format_reads_back (void **state)
 {
-  g_autoptr (CostCalibration) calibration = load_default ();
+  g_autoptr (CostCalibration) calibration = load_prior ();
   g_autofree char *text = cost_calibration_format (calibration);
   g_autoptr (GError) error = NULL;
   g_autoptr (BaseIni) ini = base_ini_new_from_data (text, -1, "formatted", &error);

@@ -130,7 +130,7 @@ test_published_rows (void **state)
       = { .machines = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, free_machine) };
   g_autofree Errors *errors = g_new0 (Errors, 1);
   world.catalog = base_catalog_new (NULL, NULL);
-  world.calibration = cost_calibration_load (world.catalog, "default", NULL);
+  world.calibration = cost_calibration_load (world.catalog, "prior", NULL);
   add_file (&world, "nccl_sweeps.csv", errors);
   add_file (&world, "nccl_tests.csv", errors);
   double one_median = quantile (errors->one_node, errors->n_one_node, 0.5);

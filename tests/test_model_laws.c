@@ -433,8 +433,9 @@ static void
 check_preset (const ModelArch *arch, const ModelProfile *profile, guint32 tp)
 {
   g_autoptr (GError) error = NULL;
-  /* 2560 tokens give every expert of every preset a whole number of them (160 experts, 6 chosen) */
-  ModelJob job = { .seq = 2560, .global_batch = 2, .dropout = arch->dropout };
+  /* 7680 tokens give every expert of every preset a whole number of them (160 experts, 6 chosen; 384
+   * experts, 8 chosen) */
+  ModelJob job = { .seq = 7680, .global_batch = 2, .dropout = arch->dropout };
   ModelLayout layout = fixture_layout (tp, tp > 1);
   g_autoptr (ModelProgram) program = model_program_new (arch, &job, &layout, profile, 0, &error);
   assert_no_error (error);
@@ -451,7 +452,7 @@ check_preset (const ModelArch *arch, const ModelProfile *profile, guint32 tp)
   assert_int_equal (global, listed);
   ModelProgramFlop flop;
   model_program_flop (program, &flop);
-  assert_near (flop.model_flop * tp, model_step_flop (arch, &job) + 6.0 * (double)padded * 2560 * 2,
+  assert_near (flop.model_flop * tp, model_step_flop (arch, &job) + 6.0 * (double)padded * 7680 * 2,
                1e-9);
 }
 

@@ -286,7 +286,7 @@ static const BadCase bad[] = {
   { "bad/gpu_nowhere", "gpus = 2, 3", "gpus = 2", "GPU 3 is below no" },
   { "bad/nic_out_of_range", "nics = 1", "nics = 2", "nics" },
   { "bad/place_name", "[switch 7]", "[switch x]", "'x'" },
-  { "bad/place_huge", "[switch 7]", "[switch 64]", "0 to 63" },
+  { "bad/place_huge", "[switch 7]", "[switch 256]", "0 to 255" },
   { "bad/place_empty", "[switch 7]", "[switch ]", "switch" },
   { "bad/switch_no_numa", "numa = 1", "", "numa" },
   { "bad/fabric", "fabric", "fabric = infiniband", "fabric" },

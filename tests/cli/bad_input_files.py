@@ -122,7 +122,7 @@ def profiles(root, folder, data):
 
 def calibrations(root, folder, data):
     arguments = [*BASE, "--model", "tiny", "--machine", "hgx-h100", "--calibration", None]
-    yield from ini_cases("calibration", catalog(root, "calibrations", "default.ini"), folder, arguments)
+    yield from ini_cases("calibration", catalog(root, "calibrations", "prior.ini"), folder, arguments)
 
 
 # ---- config.json

@@ -128,4 +128,4 @@ for name in ("negative", "zero", "nan", "inf", "1e30", "2^63", "2^64", "empty", 
 LAYOUTS = {(key, "zero"): "0 is no" for key in ("sp", "zero", "fsdp", "overlap_tp", "overlap_dp", "overlap_p2p")}
 
 # Faults that are known and not mended yet: reported as notes, and no longer here once mended.
-KNOWN = {"layout/stages/empty": "'stages=' is read as 'stages=auto', expected a refusal as for every other empty value"}
+KNOWN = {}
