@@ -2,6 +2,7 @@
 #include "app/problem.h"
 
 #include "model/program.h"
+#include "topo/live.h"
 
 #include <math.h>
 
@@ -12,6 +13,16 @@ require (const char *value, const char *option, const char *what, GError **error
     return TRUE;
   g_set_error (error, APP_ERROR, APP_ERROR_USAGE, "%s is missing: name %s", option, what);
   return FALSE;
+}
+
+static TopoMachine *
+load_machine (const BaseCatalog *catalog, const AppInputs *inputs, GError **error)
+{
+  const TopoReadOptions options = { .catalog = catalog, .gpu = inputs->gpu };
+
+  if (g_str_equal (inputs->machine, "live"))
+    return topo_machine_new_live (&options, MAX (inputs->live_ranks, 1), error);
+  return topo_machine_load (catalog, inputs->machine, inputs->gpu, error);
 }
 
 static gboolean
@@ -31,7 +42,7 @@ setting_load (AppSetting *setting, const AppInputs *inputs, GError **error)
   setting->arch = model_arch_load (setting->catalog, inputs->model, error);
   if (setting->arch == NULL)
     return FALSE;
-  setting->machine = topo_machine_load (setting->catalog, inputs->machine, inputs->gpu, error);
+  setting->machine = load_machine (setting->catalog, inputs, error);
   if (setting->machine == NULL)
     return FALSE;
   setting->profile = model_profile_load (setting->catalog, profile, error);

@@ -17,6 +17,7 @@ typedef struct {
   const char *profile;     /* default: megatron */
   const char *calibration; /* default: default */
   double dropout;          /* < 0: the model's */
+  guint32 live_ranks;      /* machine live without GPUs: one device per rank; 0: one */
 } AppInputs;
 
 /* The catalog entries of one model, machine, profile and calibration. */

@@ -1,0 +1,40 @@
+/* app/exec.h - use case: run one layout for real, and compare with its prediction. */
+#pragma once
+#include "app/problem.h"
+#include "exec/launch.h"
+G_BEGIN_DECLS
+
+typedef struct {
+  AppInputs inputs; /* profile is plait whatever it says */
+  guint64 ranks;
+  guint64 global_batch, seq; /* 0: the model's */
+  const char *layout;        /* layout text, may be "" */
+  const char *backend;       /* "cpu" */
+  const char *inject;        /* (nullable) */
+  gboolean verify, dry_run;
+  guint warmup, steps;
+  double timeout_s;        /* how long no rank may get on */
+  guint64 limit_bytes;     /* of a rank's arena, G_MAXUINT64: none */
+  const char *const *argv; /* the command line, for the ranks */
+} AppExecRequest;
+
+typedef struct {
+  gboolean is_silent; /* a rank that is not the first: nothing to say */
+  char *layout_text;  /* (owned) */
+  char *note;         /* (owned, nullable) what was changed or is missing */
+  ModelRankMap map;
+  guint threads;
+  double predicted_step_s; /* NaN without a prediction */
+  double predicted_wait_s; /* its bubble and messages */
+  guint64 predicted_peak_bytes;
+  guint32 predicted_fullest_rank;
+  guint64 predicted_memory_bytes[EXEC_MEMORY_N_KINDS];
+  ExecBucket predicted_ops[EXEC_N_BUCKETS]; /* as ExecResult.ops; NaN seconds without */
+  gboolean has_result;                      /* FALSE after a dry run */
+  ExecResult result;
+} AppExecResult;
+void app_exec_result_free (AppExecResult *result);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (AppExecResult, app_exec_result_free)
+
+AppExecResult *app_exec (const AppExecRequest *request, GError **error);
+G_END_DECLS

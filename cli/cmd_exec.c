@@ -1,0 +1,283 @@
+/* cli/cmd_exec.c - plait exec. */
+#include "app/exec.h"
+#include "base/units.h"
+#include "cli/cli.h"
+
+#include <json-glib/json-glib.h>
+#include <math.h>
+#include <string.h>
+
+typedef struct {
+  char *model, *machine, *gpu, *ranks, *global_batch, *seq, *layout, *backend, *inject;
+  char *calibration, *dropout, *steps, *warmup, *timeout, *limit;
+  gboolean verify, dry_run;
+} Options;
+
+static void
+options_clear (Options *o)
+{
+  char *all[] = { o->model,   o->machine, o->gpu,     o->ranks,   o->global_batch,
+                  o->seq,     o->layout,  o->backend, o->inject,  o->calibration,
+                  o->dropout, o->steps,   o->warmup,  o->timeout, o->limit };
+  for (gsize i = 0; i < G_N_ELEMENTS (all); i++)
+    g_free (all[i]);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
+
+static gboolean
+make_request (const Options *o, const CliCommon *common, AppExecRequest *request, GError **error)
+{
+  double dropout = -1;
+  guint64 steps = 5, warmup = 2;
+  *request = (AppExecRequest){ .limit_bytes = G_MAXUINT64, .timeout_s = 60 };
+  if (!cli_require ("--model", o->model, "tiny", error)
+      || !cli_require ("--ranks", o->ranks, "2", error)
+      || !cli_count ("--ranks", o->ranks, 1, 1024, &request->ranks, error)
+      || !cli_count ("--global-batch", o->global_batch, 1, 1u << 30, &request->global_batch, error)
+      || !cli_count ("--seq", o->seq, 1, 1u << 24, &request->seq, error)
+      || !cli_count ("--steps", o->steps, 1, 1000000, &steps, error)
+      || !cli_count ("--warmup", o->warmup, 0, 1000000, &warmup, error)
+      || !cli_ratio ("--dropout", o->dropout, &dropout, error)
+      || (o->timeout != NULL && !base_units_parse (o->timeout, BASE_DIM_SECONDS, &request->timeout_s, error))
+      || (o->limit != NULL && !base_units_parse_bytes (o->limit, &request->limit_bytes, error)))
+    return FALSE;
+  request->steps = (guint)steps;
+  request->warmup = (guint)warmup;
+  request->layout = o->layout != NULL ? o->layout : "";
+  request->backend = o->backend != NULL ? o->backend : "cpu";
+  request->inject = o->inject;
+  request->verify = o->verify;
+  request->dry_run = o->dry_run;
+  request->inputs = (AppInputs){ .catalog_dir = common->catalog,
+                                 .model = o->model,
+                                 .machine = o->machine != NULL ? o->machine : "live",
+                                 .gpu = o->gpu,
+                                 .profile = "plait",
+                                 .calibration = o->calibration,
+                                 .dropout = dropout };
+  return TRUE;
+}
+
+static void
+json_number (JsonBuilder *b, const char *key, double value)
+{
+  json_builder_set_member_name (b, key);
+  if (isfinite (value))
+    json_builder_add_double_value (b, value);
+  else
+    json_builder_add_null_value (b);
+}
+
+static void
+json_integer (JsonBuilder *b, const char *key, guint64 value)
+{
+  json_builder_set_member_name (b, key);
+  json_builder_add_int_value (b, (gint64)value);
+}
+
+static void
+json_ops (JsonBuilder *b, const AppExecResult *r)
+{
+  json_builder_set_member_name (b, "ops");
+  json_builder_begin_array (b);
+  for (guint i = 0; i < EXEC_N_BUCKETS; i++) {
+    if (r->predicted_ops[i].count == 0 && r->result.ops[i].count == 0)
+      continue;
+    json_builder_begin_object (b);
+    json_builder_set_member_name (b, "kind");
+    json_builder_add_string_value (b, exec_bucket_name (i));
+    json_integer (b, "count", r->has_result ? r->result.ops[i].count : r->predicted_ops[i].count);
+    json_number (b, "predicted_s", r->predicted_ops[i].seconds);
+    json_number (b, "measured_s", r->has_result ? r->result.ops[i].seconds : NAN);
+    json_builder_end_object (b);
+  }
+  json_builder_end_array (b);
+}
+
+static void
+print_json (const AppExecRequest *request, const AppExecResult *r)
+{
+  g_autoptr (JsonBuilder) b = json_builder_new ();
+  json_builder_begin_object (b);
+  json_integer (b, "ranks", request->ranks);
+  json_builder_set_member_name (b, "backend");
+  json_builder_add_string_value (b, request->backend);
+  json_builder_set_member_name (b, "layout_text");
+  json_builder_add_string_value (b, r->layout_text);
+  json_builder_set_member_name (b, "verified");
+  if (request->verify && r->has_result)
+    json_builder_add_boolean_value (b, r->result.verdict.passed);
+  else
+    json_builder_add_null_value (b);
+  json_builder_set_member_name (b, "measured");
+  if (r->has_result) {
+    json_builder_begin_object (b);
+    json_number (b, "step_s", r->result.step_s);
+    json_number (b, "step_s_min", r->result.step_s_min);
+    json_number (b, "step_s_max", r->result.step_s_max);
+    json_integer (b, "peak_bytes", r->result.peak_bytes);
+    json_integer (b, "moved_bytes", r->result.moved_bytes);
+    json_number (b, "loss_first", r->result.loss_first);
+    json_number (b, "loss_last", r->result.loss_last);
+    json_builder_end_object (b);
+  } else {
+    json_builder_add_null_value (b);
+  }
+  json_builder_set_member_name (b, "predicted");
+  json_builder_begin_object (b);
+  json_number (b, "step_s", r->predicted_step_s);
+  json_integer (b, "peak_bytes", r->predicted_peak_bytes);
+  json_builder_end_object (b);
+  json_ops (b, r);
+  json_builder_end_object (b);
+  g_autoptr (JsonNode) root = json_builder_get_root (b);
+  g_autofree char *text = json_to_string (root, TRUE);
+  puts (text);
+}
+
+static void
+print_ops (const AppExecResult *r)
+{
+  g_autoptr (CliTable) table = cli_table_new ();
+  cli_table_column (table, "op", CLI_LEFT);
+  cli_table_column (table, "count", CLI_RIGHT);
+  cli_table_column (table, "predicted ms", CLI_RIGHT);
+  if (r->has_result) {
+    cli_table_column (table, "measured ms", CLI_RIGHT);
+    cli_table_column (table, "of the step's error ms", CLI_RIGHT);
+  }
+  for (guint i = 0; i < EXEC_N_BUCKETS; i++) {
+    const ExecBucket *p = &r->predicted_ops[i], *m = &r->result.ops[i];
+    if (p->count == 0 && m->count == 0)
+      continue;
+    cli_table_row (table);
+    cli_table_cell (table, "%s", exec_bucket_name (i));
+    cli_table_cell (table, "%" G_GUINT64_FORMAT, r->has_result ? m->count : p->count);
+    cli_table_cell (table, "%.3f", p->seconds * 1e3);
+    if (r->has_result) {
+      cli_table_cell (table, "%.3f", m->seconds * 1e3);
+      cli_table_cell (table, "%+.3f", (p->seconds - m->seconds) * 1e3);
+    }
+  }
+  cli_table_print (table, stdout, FALSE);
+}
+
+static void
+print_groups (const AppExecResult *r)
+{
+  printf ("ranks %u, %u BLAS thread%s each:", r->map.world, r->threads, r->threads > 1 ? "s" : "");
+  for (guint i = 0; i < MODEL_GROUP_EMBEDDING; i++)
+    if (r->map.groups[i].size > 1 && i != MODEL_GROUP_DPCP)
+      printf ("  %s %u (stride %u)", model_group_name ((ModelGroupKind)i), r->map.groups[i].size,
+              r->map.groups[i].stride);
+  puts ("");
+  printf ("memory of the fullest rank (%u), predicted:", r->predicted_fullest_rank);
+  for (guint i = 0; i < EXEC_MEMORY_N_KINDS; i++)
+    printf (" %s %" G_GUINT64_FORMAT, exec_memory_kind_name ((ExecMemoryKind)i),
+            r->predicted_memory_bytes[i]);
+  puts (" bytes");
+}
+
+static void
+print_verdict (const ExecVerdict *v)
+{
+  printf ("verified against one rank alone: %s; %" G_GUINT64_FORMAT
+          " copies of tensors; worst gradient %.2g, weight %.2g, checksum %.2g, loss %.2g "
+          "(limit %g)\n",
+          v->passed ? "the same function" : "NOT the same function", v->compared_count,
+          v->worst_gradient, v->worst_weight, v->worst_checksum, v->worst_loss,
+          EXEC_VERIFY_TOLERANCE);
+  if (v->first_fault != NULL)
+    printf ("  %s\n", v->first_fault);
+}
+
+static void
+print_text (const AppExecRequest *request, const AppExecResult *r)
+{
+  printf ("%s on %" G_GUINT64_FORMAT " rank%s, backend %s, layout %s\n", request->inputs.model,
+          request->ranks, request->ranks > 1 ? "s" : "", request->backend,
+          *r->layout_text != '\0' ? r->layout_text : "(none)");
+  print_groups (r);
+  if (r->has_result && request->verify)
+    print_verdict (&r->result.verdict);
+  if (r->has_result) {
+    printf ("step %.4f s (%.4f to %.4f over %u steps), predicted %.4f s (%+.0f %%)\n",
+            r->result.step_s, r->result.step_s_min, r->result.step_s_max, request->steps,
+            r->predicted_step_s, (r->predicted_step_s / r->result.step_s - 1) * 100);
+    printf ("peak %" G_GUINT64_FORMAT " bytes, predicted %" G_GUINT64_FORMAT "; moved %" //
+            G_GUINT64_FORMAT " bytes per step (rank 0); loss %.4f, then %.4f\n",
+            r->result.peak_bytes, r->predicted_peak_bytes, r->result.moved_bytes,
+            r->result.loss_first, r->result.loss_last);
+  } else {
+    printf ("dry run: nothing was run; expected step %.4f s, peak %" G_GUINT64_FORMAT " bytes\n",
+            r->predicted_step_s, r->predicted_peak_bytes);
+  }
+  print_ops (r);
+}
+
+static CliExit
+run (const CliVerb *verb, int argc, char **argv)
+{
+  g_auto (Options) o = { 0 };
+  g_auto (CliCommon) common = { 0 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (AppExecResult) result = NULL;
+  g_autoptr (GPtrArray) words = g_ptr_array_new ();
+  AppExecRequest request = { 0 };
+  CliExit code = CLI_DONE;
+  const GOptionEntry entries[] = {
+    { "model", 0, 0, G_OPTION_ARG_STRING, &o.model, "Model: slug or file", "MODEL" },
+    { "ranks", 0, 0, G_OPTION_ARG_STRING, &o.ranks, "Processes, one device each", "N" },
+    { "layout", 0, 0, G_OPTION_ARG_STRING, &o.layout, "Layout, for example tp=2,pp=2", "LAYOUT" },
+    { "backend", 0, 0, G_OPTION_ARG_STRING, &o.backend, "Backend (cpu)", "NAME" },
+    { "machine", 0, 0, G_OPTION_ARG_STRING, &o.machine, "Machine predicted for (live)", "MACHINE" },
+    { "gpu", 0, 0, G_OPTION_ARG_STRING, &o.gpu, "Replace the machine's GPU", "GPU" },
+    { "global-batch", 0, 0, G_OPTION_ARG_STRING, &o.global_batch, "Sequences per step", "N" },
+    { "seq", 0, 0, G_OPTION_ARG_STRING, &o.seq, "Tokens per sequence", "N" },
+    { "dropout", 0, 0, G_OPTION_ARG_STRING, &o.dropout, "Dropout instead of the model's", "RATIO" },
+    { "calibration", 0, 0, G_OPTION_ARG_STRING, &o.calibration, "Calibration (default)", "NAME" },
+    { "verify", 0, 0, G_OPTION_ARG_NONE, &o.verify, "Compare with one rank alone", NULL },
+    { "inject", 0, 0, G_OPTION_ARG_STRING, &o.inject, "Break one thing, for --verify", "FAULT" },
+    { "steps", 0, 0, G_OPTION_ARG_STRING, &o.steps, "Measured steps (5)", "N" },
+    { "warmup", 0, 0, G_OPTION_ARG_STRING, &o.warmup, "Steps before (2)", "N" },
+    { "timeout", 0, 0, G_OPTION_ARG_STRING, &o.timeout, "Longest standstill (60s)", "TIME" },
+    { "memory-limit", 0, 0, G_OPTION_ARG_STRING, &o.limit, "Most bytes of a rank", "BYTES" },
+    { "dry-run", 0, 0, G_OPTION_ARG_NONE, &o.dry_run, "Say what would run, run nothing", NULL },
+    G_OPTION_ENTRY_NULL
+  };
+  g_ptr_array_add (words, (char *)"plait");
+  for (int i = 0; i < argc; i++)
+    g_ptr_array_add (words, argv[i]);
+  g_ptr_array_add (words, NULL);
+  g_auto (GStrv) command = g_strdupv ((char **)words->pdata);
+
+  if (!cli_parse (verb, argc, argv, entries, 0, 0, &common, NULL, &code))
+    return code;
+  if (!make_request (&o, &common, &request, &error))
+    return cli_fail (&common, error);
+  request.argv = (const char *const *)command;
+  result = app_exec (&request, &error);
+  if (result == NULL)
+    return cli_fail (&common, error);
+  if (result->is_silent)
+    return CLI_DONE;
+  if (result->note != NULL && !common.quiet)
+    fprintf (stderr, "plait: %s\n", result->note);
+  if (common.json)
+    print_json (&request, result);
+  else
+    print_text (&request, result);
+  return request.verify && result->has_result && !result->result.verdict.passed ? CLI_NO : CLI_DONE;
+}
+
+const CliVerb cli_exec = {
+  .name = "exec",
+  .arguments = "--model MODEL --ranks N [--layout LAYOUT] [--verify]",
+  .summary = "Run one layout for real, prove it right, compare with its prediction",
+  .description
+  = "Starts one process per rank through mpirun (or takes its place under mpirun or srun), runs\n"
+    "training steps in fp32 and prints predicted and measured time by kind of op, and peak "
+    "memory.\n"
+    "--verify compares gradients and weights with one rank alone; exit code 1 when they differ.",
+  .run = run,
+};

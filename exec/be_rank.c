@@ -1,0 +1,69 @@
+/* exec/be_rank.c - one process of a job. */
+#include "exec/board-private.h"
+#include "exec/launch.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* This rank cannot go on: says so where it is heard, and ends the job. */
+static void
+give_up (const ExecRequest *request, gboolean watched, guint32 rank, const char *message)
+{
+  if (watched) {
+    g_strlcpy (request->progress->message, message, sizeof request->progress->message);
+    request->progress->state = EXEC_STATE_FAILED;
+    for (;;)
+      pause (); /* the launcher reads the message and ends all ranks */
+  }
+  fprintf (stderr, "plait: rank %u: %s\n", rank, message);
+  request->backend->comm->abort (3);
+}
+
+static gboolean
+run_joined (ExecRequest *request, const char *folder, guint32 rank, ExecResult *out, GError **error)
+{
+  if (!exec_run (request, rank, out, error))
+    return FALSE;
+  if (rank == 0 && folder != NULL && !board_write_result (folder, out, error))
+    return FALSE;
+  return TRUE;
+}
+
+gboolean
+exec_be_rank (ExecRequest *request, double timeout_s, guint32 ranks, guint32 *out_rank,
+              ExecResult *out, GError **error)
+{
+  static ExecProgress own;
+  const char *folder = g_getenv (EXEC_JOB_VARIABLE);
+  const ExecComm *comm = request->backend->comm;
+  guint32 world = 1;
+  g_autoptr (GError) failure = NULL;
+  *out_rank = 0;
+  if (exec_place () == EXEC_PLACE_LAUNCHER)
+    return exec_run (request, 0, out, error);
+  if (folder != NULL)
+    prctl (PR_SET_PDEATHSIG, SIGKILL);
+  if (!comm->open (out_rank, &world, error))
+    return FALSE;
+  request->progress = &own;
+  if (folder != NULL) {
+    ExecProgress *board = board_map (folder, ranks, FALSE, error);
+    if (board == NULL)
+      comm->abort (3);
+    request->progress = &board[*out_rank];
+  }
+  request->progress->pid = getpid ();
+  heart_start (request->progress, comm, folder == NULL, timeout_s, *out_rank);
+  if (world != ranks) {
+    g_autofree char *message
+        = g_strdup_printf ("was started with %u ranks, --ranks says %u", world, ranks);
+    give_up (request, folder != NULL, *out_rank, message);
+  }
+  if (!run_joined (request, folder, *out_rank, out, &failure))
+    give_up (request, folder != NULL, *out_rank, failure->message);
+  request->progress->state = EXEC_STATE_DONE;
+  comm->close ();
+  return TRUE;
+}

@@ -1,0 +1,250 @@
+/* exec/launch.c - starting the ranks and watching them. */
+#include "exec/launch.h"
+#include "exec/board-private.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define POLL_US     20000
+#define GRACE_POLLS 100 /* 2 s for mpirun to end by itself and say why */
+
+ExecPlace
+exec_place (void)
+{
+  static const char *const launched[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK" };
+  if (g_getenv (EXEC_JOB_VARIABLE) != NULL)
+    return EXEC_PLACE_RANK;
+  for (guint i = 0; i < G_N_ELEMENTS (launched); i++)
+    if (g_getenv (launched[i]) != NULL)
+      return EXEC_PLACE_DIRECT;
+  return EXEC_PLACE_LAUNCHER;
+}
+
+typedef struct {
+  const char *folder;
+  ExecProgress *board;
+  guint32 ranks;
+  double timeout_s;
+  GPid mpirun;
+  gboolean ended;
+  int status;
+  guint64 ops_seen;
+  gint64 moved_us;
+} Watch;
+
+static char **
+make_environment (const char *folder, guint threads)
+{
+  g_autofree char *count = g_strdup_printf ("%u", threads);
+  char **env = g_get_environ ();
+  env = g_environ_setenv (env, EXEC_JOB_VARIABLE, folder, TRUE);
+  env = g_environ_setenv (env, "OMPI_ALLOW_RUN_AS_ROOT", "1", TRUE);
+  env = g_environ_setenv (env, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", TRUE);
+  /* more ranks than cores: waiting ranks give their core away */
+  env = g_environ_setenv (env, "OMPI_MCA_mpi_yield_when_idle", "1", TRUE);
+  env = g_environ_setenv (env, "OPENBLAS_NUM_THREADS", count, TRUE);
+  return env;
+}
+
+static char **
+make_command (const char *const *argv, guint32 ranks)
+{
+  g_autofree char *self = g_file_read_link ("/proc/self/exe", NULL);
+  GPtrArray *words = g_ptr_array_new ();
+  g_ptr_array_add (words, g_strdup ("mpirun"));
+  g_ptr_array_add (words, g_strdup ("--oversubscribe"));
+  g_ptr_array_add (words, g_strdup ("--bind-to"));
+  g_ptr_array_add (words, g_strdup ("none"));
+  g_ptr_array_add (words, g_strdup ("-np"));
+  g_ptr_array_add (words, g_strdup_printf ("%u", ranks));
+  g_ptr_array_add (words, g_strdup (self != NULL ? self : argv[0]));
+  for (guint i = 1; argv[i] != NULL; i++)
+    g_ptr_array_add (words, g_strdup (argv[i]));
+  g_ptr_array_add (words, NULL);
+  return (char **)g_ptr_array_free (words, FALSE);
+}
+
+/* In mpirun before it starts: a group of its own, its words into the job's log, an end when the
+ * launcher ends. */
+static void
+prepare_child (gpointer user_data)
+{
+  const char *log = user_data;
+  int file = open (log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+  setpgid (0, 0);
+  prctl (PR_SET_PDEATHSIG, SIGKILL);
+  if (file >= 0) {
+    dup2 (file, STDERR_FILENO);
+    dup2 (file, STDOUT_FILENO);
+  }
+}
+
+static gboolean
+reap (Watch *w)
+{
+  if (!w->ended && waitpid (w->mpirun, &w->status, WNOHANG) == w->mpirun)
+    w->ended = TRUE;
+  return w->ended;
+}
+
+/* Ends whatever of the job is left. */
+static void
+kill_all (Watch *w)
+{
+  for (guint32 i = 0; i < w->ranks; i++)
+    if (w->board[i].pid > 0)
+      kill (w->board[i].pid, SIGKILL);
+  if (!reap (w)) {
+    kill (-w->mpirun, SIGKILL);
+    waitpid (w->mpirun, &w->status, 0);
+    w->ended = TRUE;
+  }
+}
+
+static void
+blame (const Watch *w, guint32 rank, const char *what, GError **error)
+{
+  const ExecProgress *p = &w->board[rank];
+  g_set_error (error, EXEC_ERROR, EXEC_ERROR_FAILED,
+               "rank %u (process %d) %s in step %u, op '%s'; all ranks were stopped", rank, p->pid,
+               what, p->step, p->what[0] != '\0' ? p->what : "start");
+}
+
+/* What mpirun said: which rank a signal ended, or its first line. */
+static void
+explain_end (const Watch *w, GError **error)
+{
+  g_autofree char *path = g_build_filename (w->folder, "log", NULL);
+  g_autofree char *log = NULL;
+  guint rank = 0;
+  int pid = 0, number = 0;
+  if (!g_file_get_contents (path, &log, NULL, NULL))
+    log = g_strdup ("");
+  const char *noticed = strstr (log, "process rank ");
+  const char *on = noticed != NULL ? strstr (noticed, "exited on signal ") : NULL;
+  if (on != NULL && sscanf (noticed, "process rank %u with PID %d", &rank, &pid) == 2
+      && sscanf (on, "exited on signal %d", &number) == 1 && rank < w->ranks) {
+    g_autofree char *what = g_strdup_printf ("was killed by signal %d", number);
+    blame (w, rank, what, error);
+    return;
+  }
+  for (guint32 i = 0; i < w->ranks; i++)
+    if (w->board[i].pid > 0 && w->board[i].state != EXEC_STATE_DONE) {
+      blame (w, i, "ended", error);
+      return;
+    }
+  g_strdelimit (log, "\n\t-", ' ');
+  g_set_error (error, EXEC_ERROR, EXEC_ERROR_UNAVAILABLE,
+               "mpirun could not start the ranks: %.300s", g_strstrip (log));
+}
+
+/* A rank that said that it failed. */
+static gboolean
+find_failed (const Watch *w, GError **error)
+{
+  for (guint32 i = 0; i < w->ranks; i++)
+    if (w->board[i].state == EXEC_STATE_FAILED) {
+      g_set_error (error, EXEC_ERROR, EXEC_ERROR_FAILED, "rank %u: %s; all ranks were stopped", i,
+                   w->board[i].message);
+      return TRUE;
+    }
+  return FALSE;
+}
+
+/* Nothing moves: the rank whose clock stands, else one that waits for nobody. */
+static gboolean
+find_hung (Watch *w, GError **error)
+{
+  gint64 now_us = g_get_monotonic_time ();
+  guint64 ops = 0;
+  guint32 culprit = 0;
+  for (guint32 i = 0; i < w->ranks; i++)
+    ops += w->board[i].ops_done + (w->board[i].state == EXEC_STATE_DONE);
+  if (ops != w->ops_seen) {
+    w->ops_seen = ops;
+    w->moved_us = now_us;
+  }
+  if ((double)(now_us - w->moved_us) * 1e-6 < w->timeout_s)
+    return FALSE;
+  for (guint32 i = w->ranks; i-- > 0;)
+    if (w->board[i].state != EXEC_STATE_WAITING && w->board[i].state != EXEC_STATE_DONE)
+      culprit = i;
+  for (guint32 i = 0; i < w->ranks; i++)
+    if (w->board[i].beat_us > 0 && now_us - w->board[i].beat_us > 1000000)
+      culprit = i;
+  g_autofree char *what = g_strdup_printf ("does not get on (nothing for %g s)", w->timeout_s);
+  blame (w, culprit, what, error);
+  return TRUE;
+}
+
+static gboolean
+has_dead (const Watch *w)
+{
+  for (guint32 i = 0; i < w->ranks; i++)
+    if (w->board[i].pid > 0 && w->board[i].state != EXEC_STATE_DONE
+        && kill (w->board[i].pid, 0) != 0)
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean
+watch (Watch *w, GError **error)
+{
+  w->moved_us = g_get_monotonic_time ();
+  for (;;) {
+    if (find_failed (w, error) || find_hung (w, error))
+      return FALSE;
+    if (reap (w) || has_dead (w))
+      break;
+    g_usleep (POLL_US);
+  }
+  for (guint i = 0; i < GRACE_POLLS && !reap (w); i++)
+    g_usleep (POLL_US);
+  if (w->ended && WIFEXITED (w->status) && WEXITSTATUS (w->status) == 0)
+    return TRUE;
+  if (!find_failed (w, error))
+    explain_end (w, error);
+  return FALSE;
+}
+
+static gboolean
+start (Watch *w, const char *const *argv, guint threads, GError **error)
+{
+  g_auto (GStrv) env = make_environment (w->folder, threads);
+  g_auto (GStrv) command = make_command (argv, w->ranks);
+  g_autofree char *log = g_build_filename (w->folder, "log", NULL);
+  g_autoptr (GError) reason = NULL;
+  w->board = board_map (w->folder, w->ranks, TRUE, error);
+  if (w->board == NULL)
+    return FALSE;
+  if (g_spawn_async (NULL, command, env, G_SPAWN_SEARCH_PATH | G_SPAWN_DO_NOT_REAP_CHILD,
+                     prepare_child, log, &w->mpirun, &reason))
+    return TRUE;
+  g_set_error (error, EXEC_ERROR, EXEC_ERROR_UNAVAILABLE,
+               "cannot start mpirun, which starts the ranks: %s (install openmpi-bin)",
+               reason->message);
+  return FALSE;
+}
+
+gboolean
+exec_launch (const char *const *argv, guint32 ranks, guint threads, double timeout_s,
+             ExecResult *out, GError **error)
+{
+  g_autofree char *folder = g_dir_make_tmp ("plait-exec-XXXXXX", error);
+  Watch w = { .folder = folder, .ranks = ranks, .timeout_s = timeout_s };
+  if (folder == NULL)
+    return FALSE;
+  gboolean ok = start (&w, argv, threads, error);
+  if (ok) {
+    ok = watch (&w, error);
+    kill_all (&w);
+  }
+  ok = ok && board_read_result (folder, out, error);
+  board_remove (folder);
+  return ok;
+}

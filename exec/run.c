@@ -1,0 +1,157 @@
+/* exec/run.c - see run.h. */
+#include "exec/run.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Everything a rank tells about itself travels as fp32 pairs through the collectives that are
+ * there anyway: high and low part of a double. */
+static gboolean
+gather_doubles (ExecRunner *r, const double *own, guint n, double *out, GError **error)
+{
+  guint32 world = r->rank->map.world;
+  if (world == 1) {
+    memcpy (out, own, n * sizeof (double));
+    return TRUE;
+  }
+  g_autofree float *host = g_new (float, 2 * n * world);
+  guint64 bytes = 2 * n * (world + 1) * sizeof (float);
+  float *memory = r->backend->memory_new (bytes);
+  for (guint i = 0; i < n; i++) {
+    host[2 * i] = (float)own[i];
+    host[2 * i + 1] = (float)(own[i] - host[2 * i]);
+  }
+  r->backend->upload (memory, host, 2 * n);
+  gboolean ok
+      = r->backend->comm->all_gather (EXEC_GROUP_WORLD, memory, memory + 2 * n, 2 * n, error);
+  r->backend->download (host, memory + 2 * n, 2 * n * world);
+  for (guint i = 0; ok && i < n * world; i++)
+    out[i] = (double)host[2 * i] + host[2 * i + 1];
+  r->backend->memory_free (memory, bytes);
+  return ok;
+}
+
+static gboolean
+barrier (ExecRunner *r, GError **error)
+{
+  return r->rank->map.world == 1 || r->backend->comm->barrier (error);
+}
+
+static int
+by_value (const void *a, const void *b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static gboolean
+measure (const ExecRequest *request, ExecRunner *r, ExecResult *out, GError **error)
+{
+  guint n = request->steps;
+  g_autofree double *seconds = g_new0 (double, MAX (n, 1));
+  for (guint i = 0; i < request->warmup + n; i++) {
+    double loss = 0;
+    if (!barrier (r, error))
+      return FALSE;
+    gint64 start_us = g_get_monotonic_time ();
+    if (!exec_runner_step (r, error) || !barrier (r, error))
+      return FALSE;
+    if (i >= request->warmup)
+      seconds[i - request->warmup] = (double)(g_get_monotonic_time () - start_us) * 1e-6;
+    if (!exec_total_loss (r, &loss, error))
+      return FALSE;
+    if (i == 0)
+      out->loss_first = loss;
+    out->loss_last = loss;
+    if (!isfinite (loss)) {
+      g_set_error (error, EXEC_ERROR, EXEC_ERROR_FAILED, "the loss of step %u is not finite",
+                   r->step);
+      return FALSE;
+    }
+  }
+  qsort (seconds, n, sizeof *seconds, by_value);
+  out->step_s = n % 2 ? seconds[n / 2] : (seconds[n / 2 - 1] + seconds[n / 2]) / 2;
+  out->step_s_min = seconds[0];
+  out->step_s_max = seconds[n - 1];
+  return TRUE;
+}
+
+enum { PEAK, MOVED, KINDS, BUCKETS = KINDS + EXEC_MEMORY_N_KINDS };
+#define N_NUMBERS (BUCKETS + 2 * EXEC_N_BUCKETS)
+
+/* Times and peaks of all ranks, on every rank. */
+static gboolean
+report (ExecRunner *r, ExecResult *out, GError **error)
+{
+  double own[N_NUMBERS]
+      = { [PEAK] = (double)r->memory.arena.peak_bytes, [MOVED] = (double)r->moved_bytes };
+  guint32 world = r->rank->map.world;
+  g_autofree double *all = g_new (double, (gsize)N_NUMBERS *world);
+  for (guint i = 0; i < EXEC_MEMORY_N_KINDS; i++)
+    own[KINDS + i] = (double)r->memory.peak_bytes[i];
+  for (guint i = 0; i < EXEC_N_BUCKETS; i++) {
+    own[BUCKETS + 2 * i] = (double)r->buckets[i].count;
+    own[BUCKETS + 2 * i + 1] = r->buckets[i].seconds;
+  }
+  if (!gather_doubles (r, own, N_NUMBERS, all, error))
+    return FALSE;
+  out->ranks = world;
+  out->moved_bytes = (guint64)all[MOVED];
+  for (guint32 w = 0; w < world; w++) {
+    const double *numbers = all + (gsize)w * N_NUMBERS;
+    for (guint i = 0; i < EXEC_N_BUCKETS; i++) {
+      out->ops[i].count += (guint64)numbers[BUCKETS + 2 * i];
+      out->ops[i].seconds += numbers[BUCKETS + 2 * i + 1] / world;
+    }
+    if ((guint64)numbers[PEAK] <= out->peak_bytes)
+      continue;
+    out->peak_bytes = (guint64)numbers[PEAK];
+    out->fullest_rank = w;
+    for (guint i = 0; i < EXEC_MEMORY_N_KINDS; i++)
+      out->memory_bytes[i] = (guint64)numbers[KINDS + i];
+  }
+  return TRUE;
+}
+
+gboolean
+exec_run (const ExecRequest *request, guint32 rank_number, ExecResult *out, GError **error)
+{
+  guint64 kinds[EXEC_MEMORY_N_KINDS];
+  guint32 fullest = 0;
+  g_autoptr (ExecRank) rank = exec_rank_new (request->arch, request->job, request->layout,
+                                             request->profile, rank_number, error);
+  g_auto (ExecRunner) runner = { 0 };
+  *out = (ExecResult){ .ranks = 1 };
+  if (rank == NULL || !exec_groups_make (rank, request->backend, error)
+      || !exec_predict_peak (request, &out->predicted_peak_bytes, &fullest, kinds, error)
+      || !exec_runner_init (&runner, rank, request->backend, request->inject, request->limit_bytes,
+                            error))
+    return FALSE;
+  runner.progress = request->progress;
+  if (request->verify && !exec_verify (&runner, request->profile, &out->verdict, error))
+    return FALSE;
+  return measure (request, &runner, out, error) && report (&runner, out, error);
+}
+
+gboolean
+exec_predict_peak (const ExecRequest *request, guint64 *out_bytes, guint32 *out_rank,
+                   guint64 out_kinds[EXEC_MEMORY_N_KINDS], GError **error)
+{
+  const ModelLayout *layout = request->layout;
+  guint32 stage_ranks = layout->tp * layout->dp;
+  *out_bytes = 0;
+  /* Ranks of one stage hold the same. */
+  for (guint32 pp = 0; pp < layout->pp; pp++) {
+    g_auto (ExecMemory) play = { 0 };
+    g_autoptr (ExecRank) rank = exec_rank_new (request->arch, request->job, layout,
+                                               request->profile, pp * stage_ranks, error);
+    if (rank == NULL || !exec_memory_play (&play, rank, error))
+      return FALSE;
+    if (play.arena.peak_bytes <= *out_bytes)
+      continue;
+    *out_bytes = play.arena.peak_bytes;
+    *out_rank = rank->rank;
+    memcpy (out_kinds, play.peak_bytes, sizeof play.peak_bytes);
+  }
+  return TRUE;
+}

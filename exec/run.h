@@ -1,0 +1,38 @@
+/* exec/run.h - what one rank of `plait exec` does: verify, warm up, measure, report to rank 0. */
+#pragma once
+#include "exec/verify.h"
+G_BEGIN_DECLS
+
+typedef struct {
+  const ModelArch *arch;       /* (borrowed) */
+  const ModelJob *job;         /* (borrowed) */
+  const ModelLayout *layout;   /* (borrowed) resolved, fp32 */
+  const ModelProfile *profile; /* (borrowed) plait */
+  const ExecBackend *backend;  /* (borrowed) */
+  gboolean verify;
+  ExecInject inject;
+  guint warmup, steps;
+  guint64 limit_bytes;    /* of the arena, G_MAXUINT64: none */
+  ExecProgress *progress; /* (borrowed, nullable) of this rank */
+} ExecRequest;
+
+/* What rank 0 knows at the end. Plain value but for the strings. */
+typedef struct {
+  guint32 ranks;
+  ExecVerdict verdict;
+  double loss_first, loss_last;
+  double step_s, step_s_min, step_s_max; /* median and range over the measured steps */
+  guint64 peak_bytes;                    /* fullest rank */
+  guint64 predicted_peak_bytes;          /* the same by exec_memory_play */
+  guint32 fullest_rank;
+  guint64 memory_bytes[EXEC_MEMORY_N_KINDS]; /* of the fullest rank at its peak */
+  guint64 moved_bytes;                       /* of rank 0 per step */
+  ExecBucket ops[EXEC_N_BUCKETS];            /* one step, mean over ranks; counts of all */
+} ExecResult;
+
+/* Every rank calls it after comm->open; @rank of the world. */
+gboolean exec_run (const ExecRequest *request, guint32 rank, ExecResult *out, GError **error);
+/* Peak of the fullest rank, and which it is; without running anything. */
+gboolean exec_predict_peak (const ExecRequest *request, guint64 *out_bytes, guint32 *out_rank,
+                            guint64 out_kinds[EXEC_MEMORY_N_KINDS], GError **error);
+G_END_DECLS
