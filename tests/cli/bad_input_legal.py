@@ -68,6 +68,7 @@ allow("profile", "states", "param_bytes grad_bytes main_grad_bytes master_bytes 
       "a framework that keeps no such copy; weights are in param or master")
 allow("profile", "communication", "bucket_elements max_zero_with_pp", "zero", "no buckets; no ZeRO with pipelines")
 allow("profile", "loss", "logits_peak_bytes logits_kept_bytes", "zero", "logits are not materialised")
+allow("profile", "model", "balances_by_cost", "zero", "0 is no")
 allow("profile", "allocator", "context", "zero", "counted elsewhere")
 allow("profile", "row_defaults", "sp cp pp vpp ep shard recompute dtype attn", "missing", "the framework has no habit")
 allow("profile", "row_defaults", "sp", "zero", "0 is no")
@@ -91,7 +92,7 @@ allow("calibration", "profile", "attention_portable host_layer memory_factor nee
       "p2p_host reserved sigma", "missing", DEFAULTED)
 allow("calibration", "profile", "attention_portable host_layer overlap_dp overlap_ep overlap_tp overlap_wgrad p2p_host", "zero",
       "the effect is absent")
-allow("calibration", "step", "align_loss alltoall_steps bubble collective_delta expert_host fixed misalign_loss moe_host nvls_latency p2p "
+allow("calibration", "step", "align_loss alltoall_steps bubble collective_delta expert_host fixed misalign_loss sinks moe_host nvls_latency p2p "
       "p2p_interleaved score_backward score_forward stage_imbalance unoverlapped_tp", "zero", "the effect is absent")
 allow("calibration", "uncertainty", "sigma_assumed sigma_scale", "zero", "no spread")
 
