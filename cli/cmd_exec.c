@@ -38,7 +38,8 @@ make_request (const Options *o, const CliCommon *common, AppExecRequest *request
       || !cli_count ("--steps", o->steps, 1, 1000000, &steps, error)
       || !cli_count ("--warmup", o->warmup, 0, 1000000, &warmup, error)
       || !cli_ratio ("--dropout", o->dropout, &dropout, error)
-      || (o->timeout != NULL && !base_units_parse (o->timeout, BASE_DIM_SECONDS, &request->timeout_s, error))
+      || (o->timeout != NULL
+          && !base_units_parse (o->timeout, BASE_DIM_SECONDS, &request->timeout_s, error))
       || (o->limit != NULL && !base_units_parse_bytes (o->limit, &request->limit_bytes, error)))
     return FALSE;
   request->steps = (guint)steps;

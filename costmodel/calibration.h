@@ -129,10 +129,10 @@ typedef struct {
 
 /* Log standard deviations of step time; the additions are in quadrature. */
 typedef struct {
-  double sigma_moe;              /* of mixtures of experts, beside the profile's sigma */
-  double sigma_assumed;          /* added once per number resolved by a default */
-  double sigma_scale;            /* added: this x log2 (nodes) */
-  double z10, z90;               /* the step's p10, p90 = step x exp (z x sigma); z10 < 0 */
+  double sigma_moe;     /* of mixtures of experts, beside the profile's sigma */
+  double sigma_assumed; /* added once per number resolved by a default */
+  double sigma_scale;   /* added: this x log2 (nodes) */
+  double z10, z90;      /* the step's p10, p90 = step x exp (z x sigma); z10 < 0 */
 } CostUncertaintyNumbers;
 
 typedef struct _CostCalibration CostCalibration;

@@ -52,6 +52,8 @@ set_gemm (CostContext *context, const TopoGpu *gpu)
 {
   const CostGemm *numbers = &context->numbers->gpu.gemm;
   double half = MAX (gpu->peak_flop_per_s[TOPO_DTYPE_BF16], gpu->peak_flop_per_s[TOPO_DTYPE_FP16]);
+  if (!(half > 0)) /* a CPU: its vector units are fed for fp32 */
+    half = gpu->peak_flop_per_s[TOPO_DTYPE_FP32];
   guint32 sm_count = MAX (gpu->sm_count, 1);
   for (guint i = 0; i < MODEL_DTYPE_N_KINDS; i++) {
     double scale = i == MODEL_DTYPE_MXFP8 ? numbers->mxfp8_ratio : 1;

@@ -133,7 +133,8 @@ validate_gqa (const ModelArch *arch, GError **error)
 {
   const ModelAttention *a = &arch->attention;
   if (a->kv_lora_rank != 0 || a->q_lora_rank != 0 || a->qk_nope_dim != 0 || a->qk_rope_dim != 0)
-    return refuse (arch, error, "[attention] kind: lora ranks and qk dims belong to MLA, found gqa");
+    return refuse (arch, error,
+                   "[attention] kind: lora ranks and qk dims belong to MLA, found gqa");
   if (a->kv_heads == 0 || a->heads % a->kv_heads != 0)
     return refuse (arch, error, "kv_heads: found %u, expected a divisor of heads = %u", a->kv_heads,
                    a->heads);

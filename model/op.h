@@ -73,7 +73,7 @@ typedef struct {
   guint8 causal;
   guint8 kernel;  /* ModelAttnKernel */
   guint8 dropout; /* a mask is made (unfused) */
-  guint8 sinks; /* one learned logit per head beside the keys (gpt-oss) */
+  guint8 sinks;   /* one learned logit per head beside the keys (gpt-oss) */
 } ModelAttentionShape;
 
 enum {

@@ -50,11 +50,11 @@ typedef struct {
   guint32 loss_chunks;      /* the loss is computed in this many pieces of the tokens */
 
   /* model padding and stages */
-  guint32 vocab_multiple; /* vocabulary padded to a multiple of this × tp; 1: not padded */
+  guint32 vocab_multiple;    /* vocabulary padded to a multiple of this × tp; 1: not padded */
   gboolean balances_by_cost; /* stages are cut by the cost of blocks and head, not by layer count */
-  gboolean grouped_gemm;  /* experts as one grouped GEMM; else a loop of GEMMs */
-  guint32 dtypes;         /* what it trains in: bit 1 << ModelDtype; 0: anything */
-  gboolean dummy_wgrad;   /* keeps a 16-bit buffer of the MLP's weight gradients of one layer */
+  gboolean grouped_gemm;     /* experts as one grouped GEMM; else a loop of GEMMs */
+  guint32 dtypes;            /* what it trains in: bit 1 << ModelDtype; 0: anything */
+  gboolean dummy_wgrad;      /* keeps a 16-bit buffer of the MLP's weight gradients of one layer */
 
   /* allocator */
   gboolean expandable_segments;
