@@ -1,6 +1,8 @@
 /* app/exec.c - resolve the plan, predict it, run it. */
-#include "app/exec.h"
+#include "app/exec-private.h"
 
+#include "app/record.h"
+#include "base/hash.h"
 #include "base/suggest.h"
 #include "costmodel/opcost.h"
 
@@ -34,6 +36,7 @@ app_exec_result_free (AppExecResult *result)
   if (result == NULL)
     return;
   g_free (result->layout_text);
+  g_free (result->topology_hash);
   g_free (result->note);
   exec_verdict_clear (&result->result.verdict);
   g_free (result);
@@ -165,6 +168,8 @@ predict (const AppExecRequest *request, const Plan *plan, AppExecResult *out, GE
                             error)
       || !cost_predict (&problem.problem, &plan->layout, &prediction, error))
     return FALSE;
+  g_autofree char *machine = app_record_machine_content (setting.machine);
+  out->topology_hash = base_hash_text (machine);
   out->predicted_step_s = prediction.step_s;
   out->predicted_wait_s
       = prediction.breakdown_s[COST_PART_PP_BUBBLE] + prediction.breakdown_s[COST_PART_P2P];
@@ -188,6 +193,25 @@ run (const AppExecRequest *request, Plan *plan, AppExecResult *out, GError **err
   return TRUE;
 }
 
+/* Only the process the user started stores: the launcher, or rank 0 under mpirun or srun. */
+static gboolean
+run_stored (const AppExecRequest *request, Plan *plan, AppExecResult *out, GError **error)
+{
+  AppExecStore store = { .backend = plan->exec.backend };
+  g_autoptr (GError) failure = NULL;
+  gboolean stores = exec_place () == EXEC_PLACE_LAUNCHER;
+  if (stores && !app_exec_store_begin (&store, request, out, error)) {
+    db_database_free (store.db);
+    return FALSE;
+  }
+  gboolean ok = run (request, plan, out, &failure);
+  gboolean stored = app_exec_store_finish (&store, request, out, failure, ok ? error : NULL);
+  db_database_free (store.db);
+  if (!ok)
+    g_propagate_error (error, g_steal_pointer (&failure));
+  return ok && stored;
+}
+
 AppExecResult *
 app_exec (const AppExecRequest *request, GError **error)
 {
@@ -207,7 +231,7 @@ app_exec (const AppExecRequest *request, GError **error)
           || !exec_predict_peak (&plan.exec, &out->predicted_peak_bytes,
                                  &out->predicted_fullest_rank, out->predicted_memory_bytes, error)))
     return NULL;
-  if (!request->dry_run && !run (request, &plan, out, error))
+  if (!request->dry_run && !run_stored (request, &plan, out, error))
     return NULL;
   return g_steal_pointer (&out);
 }

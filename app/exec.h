@@ -13,15 +13,17 @@ typedef struct {
   const char *inject;        /* (nullable) */
   gboolean verify, dry_run;
   guint warmup, steps;
+  const char *db_path;     /* (nullable): nothing is stored */
   double timeout_s;        /* how long no rank may get on */
   guint64 limit_bytes;     /* of a rank's arena, G_MAXUINT64: none */
   const char *const *argv; /* the command line, for the ranks */
 } AppExecRequest;
 
 typedef struct {
-  gboolean is_silent; /* a rank that is not the first: nothing to say */
-  char *layout_text;  /* (owned) */
-  char *note;         /* (owned, nullable) what was changed or is missing */
+  gboolean is_silent;  /* a rank that is not the first: nothing to say */
+  char *layout_text;   /* (owned) */
+  char *topology_hash; /* (owned) of the machine's description, "" in a rank */
+  char *note;          /* (owned, nullable) what was changed or is missing */
   ModelRankMap map;
   guint threads;
   double predicted_step_s; /* NaN without a prediction */

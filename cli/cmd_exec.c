@@ -47,6 +47,7 @@ make_request (const Options *o, const CliCommon *common, AppExecRequest *request
   request->layout = o->layout != NULL ? o->layout : "";
   request->backend = o->backend != NULL ? o->backend : "cpu";
   request->inject = o->inject;
+  request->db_path = common->db;
   request->verify = o->verify;
   request->dry_run = o->dry_run;
   request->inputs = (AppInputs){ .catalog_dir = common->catalog,

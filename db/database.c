@@ -3,6 +3,7 @@
 #include "db/readonly-private.h"
 #include "db/schema-private.h"
 #include "db/sql-private.h"
+#include "db/store.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
@@ -186,6 +187,7 @@ db_database_open (const char *path, DbOpenMode mode, char **out_warning, GError 
   db->path = g_strdup (path);
   db->full_path = g_strdup (file.full_path);
   gboolean ok = mode == DB_OPEN_READ_ONLY ? open_readable (db, &file, error)
-                                          : open_writable (db, &file, out_warning, error);
+                                          : open_writable (db, &file, out_warning, error)
+                                                && db_store_bury_dead (db, error);
   return ok ? g_steal_pointer (&db) : NULL;
 }

@@ -41,6 +41,9 @@ extern const DbTable db_comm_group_table;
 extern const DbTable db_assumed_table;
 extern const DbTable db_rejected_table;
 extern const DbTable db_validation_table;
+extern const DbTable db_exec_table; /* "exec_run" */
+extern const DbTable db_exec_op_table;
+extern const DbTable db_exec_memory_table;
 
 /* "INSERT INTO name (KEY, columns) VALUES (:KEY, :columns)"; @key leads, @last comes last (both
  * nullable: columns that are no members of the record). */

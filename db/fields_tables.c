@@ -174,3 +174,37 @@ static const DbField validation_fields[] = {
 };
 #undef RECORD
 const DbTable db_validation_table = TABLE ("validation", validation_fields);
+
+#define RECORD DbExecRecord
+static const DbField exec_fields[] = {
+  FIELD (TEXT, host),
+  FIELD (INT, pid),
+  FIELD (TEXT, backend),
+  FIELD (INT, rank_count),
+  FIELD (TEXT, model),
+  FIELD (TEXT, layout_text),
+  FIELD (TEXT, machine),
+  FIELD (TEXT, topology_hash),
+  FIELD (TEXT, math_version),
+  FIELD (TEXT, comm_version),
+  FIELD (INT_OR_NULL, verified),
+  FIELD (REAL, predicted_s),
+  FIELD (REAL, measured_s),
+  FIELD (REAL, measured_s_min),
+  FIELD (REAL, measured_s_max),
+  FIELD (INT_OR_NULL, moved_bytes),
+};
+#undef RECORD
+const DbTable db_exec_table = TABLE ("exec_run", exec_fields);
+
+#define RECORD DbExecOpRecord
+static const DbField exec_op_fields[] = { FIELD (TEXT, kind), FIELD (COUNT, count),
+                                          FIELD (REAL, predicted_s), FIELD (REAL, measured_s) };
+#undef RECORD
+const DbTable db_exec_op_table = TABLE ("exec_op", exec_op_fields);
+
+#define RECORD DbExecMemoryRecord
+static const DbField exec_memory_fields[]
+    = { FIELD (TEXT, component), FIELD (COUNT, predicted_bytes), FIELD (COUNT, measured_bytes) };
+#undef RECORD
+const DbTable db_exec_memory_table = TABLE ("exec_memory", exec_memory_fields);

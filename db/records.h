@@ -198,6 +198,34 @@ typedef struct {
   gsize n_assumed;
 } DbPlanRecord;
 
+/* A plan that was run for real. */
+typedef struct {
+  const char *host;
+  gint64 pid; /* of the process that started the ranks */
+  const char *backend;
+  gint64 rank_count;
+  const char *model, *layout_text;
+  const char *machine, *topology_hash;     /* what it was predicted for */
+  const char *math_version, *comm_version; /* (nullable) libraries that ran it */
+  gint64 verified;                         /* 1: the same function as one rank alone; 0 is absent */
+  double predicted_s;                      /* NaN = no prediction */
+  double measured_s, measured_s_min, measured_s_max; /* NaN until it is done */
+  gint64 moved_bytes;                                /* sent by rank 0 per step, 0 = absent */
+} DbExecRecord;
+
+/* Ops of one kind in one step. */
+typedef struct {
+  const char *kind;
+  guint64 count;                  /* over all ranks */
+  double predicted_s, measured_s; /* mean over ranks */
+} DbExecOpRecord;
+
+/* Bytes of the fullest rank at its peak. */
+typedef struct {
+  const char *component; /* weights … workspace, peak */
+  guint64 predicted_bytes, measured_bytes;
+} DbExecMemoryRecord;
+
 /* A measured run beside its prediction. */
 typedef struct {
   gint64 calibration_id;

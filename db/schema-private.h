@@ -7,6 +7,8 @@ G_BEGIN_DECLS
 extern const char db_schema_v1_sql[];
 /* From version 1 to version 2. */
 extern const char db_schema_v2_sql[];
+/* From version 2 to version 3. */
+extern const char db_schema_v3_sql[];
 
 /*
  * Brings the file to this build's schema, one transaction per version.

@@ -121,4 +121,16 @@ DbRun *db_load_run (DbDatabase *db, gint64 run_id, GError **error);
 /* Content of the newest calibration called @name. Returns: (owned) or NULL (DB_ERROR_NOT_FOUND). */
 char *db_load_calibration (DbDatabase *db, const char *name, GError **error);
 
+/* Commits a run with status "running" and its exec_run row, before the ranks start. */
+gboolean db_store_begin_exec (DbDatabase *db, const DbRunRecord *run, const DbExecRecord *exec,
+                              gint64 *out_run_id, GError **error);
+/* Ends it. @exec: (nullable) the row with what was measured. */
+gboolean db_store_finish_exec (DbDatabase *db, gint64 run_id, DbRunStatus status,
+                               const char *message, const DbExecRecord *exec,
+                               const DbExecOpRecord *ops, gsize n_ops,
+                               const DbExecMemoryRecord *memory, gsize n_memory, GError **error);
+/* Runs of this host that say "running" and whose process is gone become failed ("killed"). Done
+ * whenever a database is opened for writing. */
+gboolean db_store_bury_dead (DbDatabase *db, GError **error);
+
 G_END_DECLS
