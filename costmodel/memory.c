@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define MAX_CHUNKS 64 /* per rank in a user's own order (model/schedule_file.c) */
+#define FP32_BYTES 4
 
 static const char *const kind_names[COST_MEMORY_N_KINDS] = {
   [COST_MEMORY_WEIGHTS] = "weights",
@@ -236,9 +237,26 @@ dummy_bytes (const CostTemplate *tmpl, const CostStageClass *class)
 }
 
 /*
+ * Bytes per parameter of a whole copy to compute with, where the profile's parameters are its fp32
+ * master weights (param_bytes 0) and ZeRO 3 does not gather them unit by unit: gathered from their
+ * shards over the step (ZeRO 1 and 2), or cast to 16 bits and kept for backward (no ZeRO).
+ */
+static double
+compute_copy_bytes (const CostMemoryPlan *plan)
+{
+  guint zero = plan->layout->zero;
+  double element_bytes = plan->tmpl->element_bytes;
+  if (plan->tmpl->context.profile->param_bytes > 0 || zero >= 3)
+    return 0;
+  gboolean has_whole_master = zero == 0 || plan->shards->shard_ranks == 1;
+  return has_whole_master && element_bytes >= FP32_BYTES ? 0 : element_bytes;
+}
+
+/*
  * FSDP: the units in flight in 16 bits, one unit's fp32 gradient, and the embedding or head;
- * everything of the stage where it stays gathered (pipelines, or no reshard). Otherwise one
- * gradient bucket, where gradients are not made in the buffer they are reduced from.
+ * everything of the stage where it stays gathered (pipelines, or no reshard). Otherwise the copy to
+ * compute with, and one gradient bucket where gradients are not made in the buffer they are
+ * reduced from.
  */
 static guint64
 gather_bytes (const CostMemoryPlan *plan, const CostStageClass *class, const CostWeights *weights)
@@ -250,7 +268,7 @@ gather_bytes (const CostMemoryPlan *plan, const CostStageClass *class, const Cos
   if (plan->has_bucket)
     bucket = whole (real (MIN (profile->bucket_elements, all)) * profile->reduce_bytes);
   if (layout->zero < 3 || plan->shards->shard_ranks == 1)
-    return bucket;
+    return bucket + whole (compute_copy_bytes (plan) * real (all));
   if (layout->pp > 1 || !profile->reshard_after_forward)
     return bucket + whole (tmpl->element_bytes * real (all));
   guint64 unit = 0, ends = 0;
@@ -263,7 +281,7 @@ gather_bytes (const CostMemoryPlan *plan, const CostStageClass *class, const Cos
     ends = MAX (ends, tmpl->head.weight_count);
   double in_flight = MAX (profile->fsdp_units_in_flight, 1);
   return bucket
-         + whole ((in_flight * tmpl->element_bytes + 4) * real (unit)
+         + whole ((in_flight * tmpl->element_bytes + FP32_BYTES) * real (unit)
                   + tmpl->element_bytes * real (ends));
 }
 

@@ -14,6 +14,23 @@ real (guint64 count)
   return (double)(gint64)count;
 }
 
+/* Parameters of one rank's shard. */
+static double
+sharded_count (const CostPlacement *placement, const CostWeights *weights)
+{
+  return real (weights->dense) / placement->shards.shard_ranks
+         + real (weights->expert) / placement->shards.expert_shard_ranks;
+}
+
+/* Parameters that one rank updates. */
+static double
+updated_count (const ModelLayout *layout, const CostPlacement *placement,
+               const CostWeights *weights)
+{
+  return layout->zero > 0 ? sharded_count (placement, weights)
+                          : real (weights->dense) + real (weights->expert);
+}
+
 typedef struct {
   double reduce_s, gather_s;
 } Traffic;
@@ -54,8 +71,7 @@ dp_s (const CostProblem *problem, const ModelLayout *layout, const CostTemplate 
   double hidden_s = layout->overlap_dp ? problem->numbers->profile.overlap_dp_ratio * stage_s : 0;
   if (cost_is_fsdp (layout)) {
     /* Only the copies' all-reduce is left for the end of the step. */
-    double shard_bytes = real (weights->dense + weights->expert) / placement->shards.shard_ranks
-                         * profile->reduce_bytes;
+    double shard_bytes = sharded_count (placement, weights) * profile->reduce_bytes;
     return placement->replicate.ranks > 1
                ? exposed_s (cost_collective_s (&placement->replicate, MODEL_COLLECTIVE_ALL_REDUCE,
                                                shard_bytes),
@@ -82,10 +98,7 @@ mirror_s (const CostProblem *problem, const ModelLayout *layout, const CostPlace
 {
   if (!model_schedule_is_bidirectional (layout->schedule))
     return 0;
-  double count = real (weights->dense) + real (weights->expert);
-  if (layout->zero > 0)
-    count = real (weights->dense) / placement->shards.shard_ranks
-            + real (weights->expert) / placement->shards.expert_shard_ranks;
+  double count = updated_count (layout, placement, weights);
   return cost_collective_s (&placement->embedding, MODEL_COLLECTIVE_ALL_REDUCE,
                             count * problem->profile->reduce_bytes);
 }
@@ -115,10 +128,7 @@ optimizer_s (const CostProblem *problem, const ModelLayout *layout, const CostPl
   double gradient = profile->main_grad_bytes > 0 ? profile->main_grad_bytes : profile->grad_bytes;
   double bytes
       = 2 * gradient + 2 * (profile->master_bytes + profile->moment_bytes) + profile->param_bytes;
-  double count = real (weights->dense) + real (weights->expert);
-  if (layout->zero > 0)
-    count = real (weights->dense) / placement->shards.shard_ranks
-            + real (weights->expert) / placement->shards.expert_shard_ranks;
+  double count = updated_count (layout, placement, weights);
   return count * bytes / (problem->machine->gpu->hbm_bytes_per_s * problem->numbers->gpu.hbm_ratio);
 }
 

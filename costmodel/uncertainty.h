@@ -3,8 +3,8 @@
  *   sigma² = (profile² + moe² + assumed·n + (scale·log2 (nodes))²) · exp (2·0.36·dp)
  *   p10 = step · exp (−z10·sigma), p90 = step · exp (z90·sigma)
  *
- * base: dense or MoE; n: numbers taken from a default; dp: share of the step that is exposed
- * data-parallel traffic, the part predicted worst. Of published runs on machines and frameworks
+ * profile: the spread of that framework's residuals; moe: 0 for dense models; n: numbers taken from
+ * a default; dp: share of the step that is exposed data-parallel traffic, the part predicted worst. Of published runs on machines and frameworks
  * never seen in the fit 77 % fell inside (reference "time-model" §8). Errors of layouts on one
  * machine go together, so an order of layouts is safer than their times.
  */
