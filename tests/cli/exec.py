@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""plait exec as a user runs it: splits that are right, faults that are found, ranks that die.
+
+usage: exec.py PLAIT layouts|pairs|inject|faults
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+PLAIT, WHAT = os.path.abspath(sys.argv[1]), sys.argv[2]
+MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "exec_fixture.ini")
+failures = []
+
+
+def check(condition, what):
+    if not condition:
+        failures.append(what)
+        print("FAILED: " + what)
+
+
+def command(ranks, layout, *more):
+    return [PLAIT, "exec", "--model", MODEL, "--ranks", str(ranks), "--layout", layout, *more]
+
+
+def verify(ranks, layout, *more, expect=0):
+    done = subprocess.run(command(ranks, layout, "--verify", "--steps", "1", "--warmup", "0", "--json", *more),
+                          capture_output=True, text=True, timeout=120)
+    what = f"{ranks} ranks, {layout} {' '.join(more)}"
+    check(done.returncode == expect, f"{what}: exit {done.returncode}, expected {expect}: {done.stderr.strip()[:300]}")
+    if done.returncode in (0, 1):
+        answer = json.loads(done.stdout)
+        check(answer["verified"] is (expect == 0), f"{what}: verified {answer['verified']}")
+        check(answer["measured"]["peak_bytes"] == answer["predicted"]["peak_bytes"], f"{what}: peak is not as predicted")
+
+
+def layouts():
+    for ranks, layout in ((1, "mbs=2"), (2, "tp=2"), (2, "pp=2"), (2, "dp=2"), (2, "dp=2,zero=1"), (2, "tp=2,sp=1"),
+                          (2, "pp=2,vpp=2,overlap_p2p=1"), (4, "tp=4"), (4, "pp=4"), (2, "pp=2,schedule=gpipe"),
+                          (2, "tp=2,recompute=full"), (2, "tp=2,sp=1,recompute=selective,attn=unfused"),
+                          (2, "pp=2,recompute=selective:mlp+layernorm")):
+        verify(ranks, layout)
+
+
+def pairs():
+    for layout in ("tp=2,pp=2", "tp=2,dp=2", "pp=2,dp=2", "tp=2,sp=1,pp=2", "tp=2,dp=2,zero=1", "pp=2,dp=2,zero=1",
+                   "tp=2,sp=1,dp=2,zero=1", "pp=2,vpp=2,overlap_p2p=1,dp=2"):
+        verify(4, layout)
+
+
+def inject():
+    for fault, layout in (("swap_shards", "tp=2"), ("skip_allreduce", "tp=2"), ("skip_allreduce", "dp=2"),
+                          ("wrong_dp_average", "dp=2"), ("rotary_offset", "pp=2"), ("stale_gather", "dp=2,zero=1"),
+                          ("stale_gather", "tp=2,sp=1")):
+        verify(2, layout, "--inject", fault, expect=1)
+    verify(2, "pp=2", "--inject", "wrong_dp_average", expect=2)
+
+
+def ranks_of(marker):
+    """Ranks of the job: processes with the marker that mpirun started."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = open(f"/proc/{pid}/cmdline", errors="replace").read().split("\0")
+            environment = open(f"/proc/{pid}/environ", errors="replace").read()
+        except OSError:
+            continue
+        if marker in words and "OMPI_COMM_WORLD_RANK=" in environment and os.path.basename(words[0]) == "plait":
+            found.append(int(pid))
+    return found
+
+
+def with_fault(name, strike, word):
+    """Runs long, strikes one rank in mid-step: exit 3, one line, no process, a row that says failed."""
+    database = os.path.join(os.getcwd(), name + ".db")
+    job = subprocess.Popen(command(2, "tp=2", "--steps", "100000", "--timeout", "2s", "--db", database),
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    ranks, waited = [], time.time()
+    while len(ranks) < 2 and time.time() - waited < 30:
+        time.sleep(0.1)
+        ranks = ranks_of(database)
+    time.sleep(1.5)
+    os.kill(ranks[0], strike)
+    struck = time.time()
+    _, stderr = job.communicate(timeout=30)
+    check(job.returncode == 3, f"{name}: exit {job.returncode}, expected 3")
+    check(time.time() - struck < 10, f"{name}: took {time.time() - struck:.1f} s")
+    lines = stderr.strip().splitlines()
+    check(len(lines) == 1 and "rank " in lines[0] and word in lines[0] and "step" in lines[0], f"{name}: said {lines}")
+    time.sleep(0.3)
+    check(ranks_of(database) == [], f"{name}: processes stayed")
+    status(database, "failed", name)
+
+
+def status(database, expect, name):
+    rows = json.loads(subprocess.run([PLAIT, "query", "select status, message from run", "--json", "--db", database],
+                                     capture_output=True, text=True).stdout)
+    check(len(rows) == 1 and rows[0]["status"] == expect, f"{name}: the row says {rows}")
+    return rows
+
+
+def faults():
+    with_fault("killed", signal.SIGKILL, "killed by signal 9")
+    with_fault("stopped", signal.SIGSTOP, "does not get on")
+    done = subprocess.run(command(2, "pp=2", "--memory-limit", "100KiB", "--db", "full.db"), capture_output=True, text=True,
+                          timeout=60)
+    check(done.returncode == 3 and "rank" in done.stderr and "the arena is limited" in done.stderr,
+          f"no memory: exit {done.returncode}, {done.stderr}")
+    status("full.db", "failed", "no memory")
+    # the launcher itself is killed: its ranks end, the row is put right when the database is next opened
+    database = os.path.join(os.getcwd(), "launcher.db")
+    job = subprocess.Popen(command(2, "tp=2", "--steps", "100000", "--db", database), stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL)
+    waited = time.time()
+    while len(ranks_of(database)) < 2 and time.time() - waited < 30:
+        time.sleep(0.1)
+    job.kill()
+    job.wait()
+    time.sleep(1)
+    check(ranks_of(database) == [], "launcher killed: processes stayed")
+    status(database, "running", "launcher killed")
+    subprocess.run([PLAIT, "predict", "--model", "tiny", "--machine", "hgx-h100", "--gpus", "8", "--db", database],
+                   stdout=subprocess.DEVNULL, timeout=60)
+    rows = json.loads(subprocess.run([PLAIT, "query", "select status, message from run where command = 'exec'", "--json",
+                                      "--db", database], capture_output=True, text=True).stdout)
+    check(rows == [{"status": "failed", "message": "killed"}], f"launcher killed: the row says {rows}")
+
+
+if shutil.which("mpirun") is None:
+    sys.exit(77)
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    {"layouts": layouts, "pairs": pairs, "inject": inject, "faults": faults}[WHAT]()
+sys.exit(1 if failures else 0)
