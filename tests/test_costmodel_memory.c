@@ -157,20 +157,27 @@ test_zero_stages (void **state)
 {
   static const struct {
     guint zero;
+    double param_bytes;
     gboolean shards_main_grad;
     guint64 weights, gradients, optimizer, gathers;
   } rows[] = {
-    { 0, FALSE, 12000, 24000, 72000, 0 },
-    { 1, FALSE, 12000, 24000, 9000, 0 },
-    { 1, TRUE, 12000, 3000, 9000, 0 },
-    { 2, FALSE, 12000, 3000, 9000, 0 },
+    { 0, 2, FALSE, 12000, 24000, 72000, 0 },
+    { 1, 2, FALSE, 12000, 24000, 9000, 0 },
+    { 1, 2, TRUE, 12000, 3000, 9000, 0 },
+    { 2, 2, FALSE, 12000, 3000, 9000, 0 },
     /* two units of 1000 in 2 bytes, one gradient in 4 */
-    { 3, FALSE, 1500, 3000, 9000, 8000 },
+    { 3, 2, FALSE, 1500, 3000, 9000, 8000 },
+    /* the fp32 master is the parameter: all 6000 in 2 bytes to compute with, unless ZeRO 3 gathers */
+    { 0, 0, FALSE, 0, 24000, 72000, 12000 },
+    { 1, 0, FALSE, 0, 24000, 9000, 12000 },
+    { 2, 0, FALSE, 0, 3000, 9000, 12000 },
+    { 3, 0, FALSE, 0, 3000, 9000, 8000 },
   };
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++) {
     Hand hand;
     hand_init (&hand);
     hand.layout.zero = rows[i].zero;
+    hand.profile.param_bytes = rows[i].param_bytes;
     hand.profile.shards_main_grad_zero1 = rows[i].shards_main_grad;
     CostStageMemory m = hand_memory (&hand, 4);
     assert_int_equal (m.bytes[COST_MEMORY_WEIGHTS], rows[i].weights);
@@ -196,6 +203,19 @@ test_gathers (void **state)
   assert_int_equal (hand_memory (&hand, 4).bytes[COST_MEMORY_GATHERS], 8000);
   hand.profile.bucket_elements = 5000000;
   assert_int_equal (hand_memory (&hand, 4).bytes[COST_MEMORY_GATHERS], 12000);
+}
+
+/* fp32 throughout: whole masters are computed with as they are, shards are gathered in 4 bytes. */
+static void
+test_fp32_master (void **state)
+{
+  Hand hand;
+  hand_init (&hand);
+  hand.profile.param_bytes = 0;
+  hand.tmpl.element_bytes = 4;
+  assert_int_equal (hand_memory (&hand, 4).bytes[COST_MEMORY_GATHERS], 0);
+  hand.layout.zero = 1;
+  assert_int_equal (hand_memory (&hand, 4).bytes[COST_MEMORY_GATHERS], 24000);
 }
 
 /* Kept by 6 blocks: 600 a micro-batch and chunk. */
@@ -324,10 +344,11 @@ int
 main (void)
 {
   static const struct CMUnitTest fixed[] = {
-    cmocka_unit_test (test_gpt3),           cmocka_unit_test (test_zero_stages),
-    cmocka_unit_test (test_gathers),        cmocka_unit_test (test_in_flight),
-    cmocka_unit_test (test_recompute),      cmocka_unit_test (test_step_copy),
-    cmocka_unit_test (test_head_and_views), cmocka_unit_test (test_monotone),
+    cmocka_unit_test (test_gpt3),      cmocka_unit_test (test_zero_stages),
+    cmocka_unit_test (test_gathers),   cmocka_unit_test (test_fp32_master),
+    cmocka_unit_test (test_in_flight), cmocka_unit_test (test_recompute),
+    cmocka_unit_test (test_step_copy), cmocka_unit_test (test_head_and_views),
+    cmocka_unit_test (test_monotone),
   };
   enum { N_FIXED = G_N_ELEMENTS (fixed) };
   struct CMUnitTest tests[N_FIXED + G_N_ELEMENTS (peaks)];
