@@ -2,6 +2,7 @@
 #include "app/exec.h"
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/exec_sbatch.h"
 
 #include <json-glib/json-glib.h>
 #include <math.h>
@@ -10,7 +11,7 @@
 typedef struct {
   char *model, *machine, *gpu, *ranks, *global_batch, *seq, *layout, *backend, *inject;
   char *calibration, *dropout, *steps, *warmup, *timeout, *limit;
-  gboolean verify, dry_run;
+  gboolean verify, dry_run, sbatch;
 } Options;
 
 static void
@@ -168,10 +169,11 @@ static void
 print_groups (const AppExecResult *r)
 {
   printf ("ranks %u, %u BLAS thread%s each:", r->map.world, r->threads, r->threads > 1 ? "s" : "");
-  for (guint i = 0; i < MODEL_GROUP_EMBEDDING; i++)
-    if (r->map.groups[i].size > 1 && i != MODEL_GROUP_DPCP)
-      printf ("  %s %u (stride %u)", model_group_name ((ModelGroupKind)i), r->map.groups[i].size,
-              r->map.groups[i].stride);
+  static const ModelGroupKind shown[] = { MODEL_GROUP_TP, MODEL_GROUP_DP, MODEL_GROUP_PP };
+  for (guint i = 0; i < G_N_ELEMENTS (shown); i++)
+    if (r->map.groups[shown[i]].size > 1)
+      printf ("  %s %u (stride %u)", model_group_name (shown[i]), r->map.groups[shown[i]].size,
+              r->map.groups[shown[i]].stride);
   puts ("");
   printf ("memory of the fullest rank (%u), predicted:", r->predicted_fullest_rank);
   for (guint i = 0; i < EXEC_MEMORY_N_KINDS; i++)
@@ -245,6 +247,7 @@ run (const CliVerb *verb, int argc, char **argv)
     { "timeout", 0, 0, G_OPTION_ARG_STRING, &o.timeout, "Longest standstill (60s)", "TIME" },
     { "memory-limit", 0, 0, G_OPTION_ARG_STRING, &o.limit, "Most bytes of a rank", "BYTES" },
     { "dry-run", 0, 0, G_OPTION_ARG_NONE, &o.dry_run, "Say what would run, run nothing", NULL },
+    { "sbatch", 0, 0, G_OPTION_ARG_NONE, &o.sbatch, "Print a Slurm script, run nothing", NULL },
     G_OPTION_ENTRY_NULL
   };
   g_ptr_array_add (words, (char *)"plait");
@@ -258,6 +261,7 @@ run (const CliVerb *verb, int argc, char **argv)
   if (!make_request (&o, &common, &request, &error))
     return cli_fail (&common, error);
   request.argv = (const char *const *)command;
+  request.dry_run |= o.sbatch; /* what cannot run is refused all the same */
   result = app_exec (&request, &error);
   if (result == NULL)
     return cli_fail (&common, error);
@@ -265,7 +269,9 @@ run (const CliVerb *verb, int argc, char **argv)
     return CLI_DONE;
   if (result->note != NULL && !common.quiet)
     fprintf (stderr, "plait: %s\n", result->note);
-  if (common.json)
+  if (o.sbatch)
+    cli_exec_print_sbatch (request.argv, request.ranks);
+  else if (common.json)
     print_json (&request, result);
   else
     print_text (&request, result);
