@@ -21,6 +21,9 @@ guint32 model_dtype_block (ModelDtype dtype);
 
 /* Recompute modules that some block of @arch has, as bits of ModelRecompute.modules. */
 guint model_layout_modules_of (const ModelArch *arch);
+/* Whether the profile refuses to train @arch's experts for want of sequence parallelism. */
+gboolean model_layout_moe_lacks_sp (const ModelArch *arch, const ModelJob *job,
+                                    const ModelLayout *layout, const ModelProfile *profile);
 /* Layers of the stage with most of them; needs stages without an empty one. */
 guint32 model_layout_most_layers (const ModelArch *arch, const ModelLayout *layout);
 

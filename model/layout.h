@@ -145,7 +145,8 @@ typedef enum {
   MODEL_ILLEGAL_SCHEDULE, /* schedule's own demands on p, m, v */
   MODEL_ILLEGAL_ZERO, /* ZeRO-2/3 with pipelining where the profile forbids it; hsdp not dividing */
   MODEL_ILLEGAL_SP,   /* sp with tp = 1, tp_sync < 1 with sp; overlap_tp without sp, unless the
-                       profile overlaps by default: then it does so with sp only */
+                       profile overlaps by default: then it does so with sp only; experts with tp
+                       without sp where the profile refuses to train them */
   MODEL_ILLEGAL_RECOMPUTE, /* modules the model or the kernel does not have; n out of range */
   MODEL_ILLEGAL_DTYPE,     /* profile or model does not run it */
   MODEL_LEGAL_N

@@ -158,11 +158,25 @@ zero_fits (const Question *q)
   return l->zero > 0 && ((guint64)l->dp * l->cp) % l->hsdp == 0;
 }
 
+gboolean
+model_layout_moe_lacks_sp (const ModelArch *arch, const ModelJob *job, const ModelLayout *layout,
+                           const ModelProfile *profile)
+{
+  if (!profile->moe_needs_sp || job->phase != MODEL_PHASE_TRAIN || layout->tp == 1 || layout->sp)
+    return FALSE;
+  for (guint i = 0; i < arch->n_runs; i++)
+    if (arch->runs[i].kind == MODEL_BLOCK_MOE)
+      return TRUE;
+  return FALSE;
+}
+
 /* A profile that always overlaps does so where sp allows it; asking for it without sp is wrong. */
 static gboolean
 sp_fits (const Question *q)
 {
   const ModelLayout *l = q->layout;
+  if (model_layout_moe_lacks_sp (q->arch, q->job, l, q->profile))
+    return FALSE;
   gboolean asks_overlap = l->overlap_tp && !q->profile->overlap_tp;
   if (l->tp_sync < 1 && (l->sp || l->tp == 1))
     return FALSE;

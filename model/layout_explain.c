@@ -265,6 +265,11 @@ static char *
 explain_sp (const Refusal *r)
 {
   const ModelLayout *l = r->layout;
+  if (model_layout_moe_lacks_sp (r->arch, r->job, l, r->profile))
+    return g_strdup_printf (
+        "profile '%s' trains experts with tp=%u under sequence parallelism only; "
+        "set sp=1 or tp=1",
+        r->profile->name, l->tp);
   if (l->tp_sync < 1)
     return g_strdup_printf ("tp_sync=%g leaves activations that differ between tp ranks: it needs "
                             "tp > 1 and sp=0, found tp=%u sp=%d",

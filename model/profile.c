@@ -44,6 +44,7 @@ static const KeyFacts keys[] = {
   { "loss", "loss_chunks", KEY_COUNT32, AT (loss_chunks), 1, 1024 },
   { "model", "vocab_multiple", KEY_COUNT32, AT (vocab_multiple), 1, 65536 },
   { "model", "balances_by_cost", KEY_SWITCH, AT (balances_by_cost), 0, 0 },
+  { "model", "moe_needs_sp", KEY_SWITCH, AT (moe_needs_sp), 0, 0 },
   { "allocator", "expandable_segments", KEY_SWITCH, AT (expandable_segments), 0, 0 },
   { "allocator", "context", KEY_GIB, AT (context_gib), 0, 64.0 * (1 << 30) },
 };

@@ -52,6 +52,7 @@ typedef struct {
   /* model padding and stages */
   guint32 vocab_multiple;    /* vocabulary padded to a multiple of this × tp; 1: not padded */
   gboolean balances_by_cost; /* stages are cut by the cost of blocks and head, not by layer count */
+  gboolean moe_needs_sp;     /* trains MoE blocks with tp > 1 under sequence parallelism only */
   gboolean grouped_gemm;     /* experts as one grouped GEMM; else a loop of GEMMs */
   guint32 dtypes;            /* what it trains in: bit 1 << ModelDtype; 0: anything */
   gboolean dummy_wgrad;      /* keeps a 16-bit buffer of the MLP's weight gradients of one layer */

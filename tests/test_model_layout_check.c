@@ -56,6 +56,8 @@ static const ModelProfile megatron = {
 };
 static const ModelProfile titan
     = { .name = (char *)"torchtitan", .max_zero_with_pp = 3, .dtypes = 1u << MODEL_DTYPE_BF16 };
+static const ModelProfile strict_moe
+    = { .name = (char *)"strict", .moe_needs_sp = TRUE, .dtypes = ALL_DTYPES };
 static const ModelProfile overlapping
     = { .name = (char *)"nemo", .max_zero_with_pp = 1, .overlap_tp = TRUE, .dtypes = ALL_DTYPES };
 
@@ -173,6 +175,13 @@ static const CheckCase cases[] = {
     MODEL_ILLEGAL_SP, "needs tp > 1 and sp=0" },
   { "sp/partial_sync_of_one", &dense, &job, &megatron, 8, "tp_sync=0.5", MODEL_ILLEGAL_SP,
     "found tp=1" },
+  { "sp/experts_need_it", &moe, &job, &strict_moe, 8, "tp=2", MODEL_ILLEGAL_SP,
+    "profile 'strict' trains experts with tp=2 under sequence parallelism only; set sp=1 or tp=1" },
+  { "sp/experts_have_it", &moe, &job, &strict_moe, 8, "tp=2,sp=1", MODEL_LEGAL, NULL },
+  { "sp/experts_whole", &moe, &job, &strict_moe, 8, "ep=8", MODEL_LEGAL, NULL },
+  { "sp/experts_serving", &moe, &prefill, &strict_moe, 8, "tp=2", MODEL_LEGAL, NULL },
+  { "sp/experts_elsewhere", &moe, &job, &titan, 8, "tp=2", MODEL_LEGAL, NULL },
+  { "sp/dense_without", &dense, &job, &strict_moe, 8, "tp=2", MODEL_LEGAL, NULL },
   /* recompute */
   { "recompute/core_attn", &dense, &job, &megatron, 1, "recompute=selective", MODEL_LEGAL, NULL },
   { "recompute/mlp", &dense, &job, &megatron, 1, "recompute=selective:mlp+layernorm", MODEL_LEGAL,
