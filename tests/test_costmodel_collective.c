@@ -8,12 +8,9 @@ numbers_of (TopoLinkClass link_class, double base_s, double hop_s, double bandwi
 {
   CostNumbers numbers
       = { .fabric = { .hop_s = 5.249e-6, .bandwidth_ratio = 1.0 },
-          .collective = { .fill_ratio = 2, .network_ring_fill_ratio = 2 },
           .step
           = { .collective_delta = 0.87, .alltoall_steps = 1.144, .nvls_latency_s = 15.626e-6 } };
-  numbers.links[link_class] = (CostLinkNumbers){
-    .base_s = base_s, .hop_s = hop_s, .bandwidth_ratio = bandwidth_ratio, .alltoall_copy = 0.87
-  };
+  numbers.links[link_class] = (CostLinkNumbers){ base_s, hop_s, bandwidth_ratio };
   return numbers;
 }
 
@@ -95,7 +92,7 @@ test_bus_bandwidth (void **state)
   double time_s = cost_collective_s (&group, c->kind, c->bytes);
   double busbw = c->bytes / time_s * cost_collective_bus_factor (c->kind, c->ranks);
   assert_near (busbw, c->busbw_bytes_per_s, 0.10);
-  const CostWay *way = cost_collective_way (&group, c->kind, c->bytes, NULL, NULL);
+  const CostWay *way = cost_collective_way (&group, c->kind, c->bytes, NULL);
   assert_string_equal (way->algorithm, c->algorithm);
   assert_near (cost_way_s (way, c->bytes), time_s, 0);
 }
@@ -140,11 +137,10 @@ test_nodes_by_hand (void **state)
   cost_group_init (&group, &numbers, &shape);
   assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_REDUCE, GIB), 6113.1e-6, 1e-3);
   assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_GATHER, GIB), 4126.0e-6, 1e-3);
-  const CostWay *nvls
-      = cost_collective_way (&group, MODEL_COLLECTIVE_ALL_REDUCE, GIB, "nvlstree", NULL);
+  const CostWay *nvls = cost_collective_way (&group, MODEL_COLLECTIVE_ALL_REDUCE, GIB, "nvlstree");
   assert_non_null (nvls);
   assert_near (cost_way_s (nvls, GIB), 6173.2e-6, 1e-3);
-  assert_null (cost_collective_way (&group, MODEL_COLLECTIVE_ALL_GATHER, GIB, "nvlstree", NULL));
+  assert_null (cost_collective_way (&group, MODEL_COLLECTIVE_ALL_GATHER, GIB, "nvlstree"));
 }
 
 /* One rank per node: nothing goes over NVLink, neither do its steps. 2 ranks, 400 Gb/s, 50 MB:
@@ -177,7 +173,7 @@ test_edges (void **state)
   cost_group_init (&group, &numbers, &shape);
   for (guint kind = 0; kind < MODEL_COLLECTIVE_N_KINDS; kind++) {
     assert_true (cost_collective_s (&group, kind, 1e9) == 0);
-    assert_null (cost_collective_way (&group, kind, 1e9, NULL, NULL));
+    assert_null (cost_collective_way (&group, kind, 1e9, NULL));
   }
   assert_true (cost_p2p_s (&numbers, &shape, 1e9) == 0);
   /* every kind has a price on a real group, and an unknown network costs infinity, never NaN */
