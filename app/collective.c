@@ -2,7 +2,7 @@
 #include "app/collective.h"
 
 #include "base/suggest.h"
-#include "costmodel/collective_spread.h"
+#include "costmodel/collective.h"
 #include "topo/cluster.h"
 
 #include <string.h>
@@ -20,11 +20,7 @@ static const struct {
   { "sendrecv", MODEL_COLLECTIVE_SEND_RECV },
 };
 
-/* NCCL's tuning model: LL carries 4 bytes of data in 8, LL128 120 in 128 (and reaches .92). */
-static const struct {
-  const char *name;
-  double wire_factor;
-} protocols[] = { { "auto", 1 }, { "ll", 2 }, { "ll128", 1 / 0.92 }, { "simple", 1 } };
+static const char *const protocols[] = { "auto", "ll", "ll128", "simple" };
 
 static const char *const algorithms[]
     = { "auto", "ring", "tree", "nvls", "nvlstree", "pat", "direct", "sharp", "host", NULL };
@@ -52,14 +48,11 @@ find_op (const char *name, guint *out, GError **error)
 }
 
 static gboolean
-find_protocol (const char *name, guint *out, GError **error)
+check_protocol (const char *name, GError **error)
 {
-  *out = 0;
   for (guint i = 0; name != NULL && i < G_N_ELEMENTS (protocols); i++)
-    if (g_str_equal (name, protocols[i].name)) {
-      *out = i;
+    if (g_str_equal (name, protocols[i]))
       return TRUE;
-    }
   if (name == NULL)
     return TRUE;
   g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
@@ -79,50 +72,62 @@ check_algorithm (const char *name, GError **error)
   return FALSE;
 }
 
-/* TRUE where neither the link class nor the fabric is a default. */
-static gboolean
-is_measured (const CostNumbers *numbers)
+/* NULL where @name leaves the choice to the model. */
+static const char *
+unless_auto (const char *name)
 {
-  for (guint i = 0; i < numbers->assumed->len; i++) {
-    const char *note = g_ptr_array_index (numbers->assumed, i);
+  return name != NULL && !g_str_equal (name, "auto") ? name : NULL;
+}
 
-    if (g_str_has_prefix (note, "link") || g_str_has_prefix (note, "fabric"))
-      return FALSE;
+typedef struct {
+  const AppCollectiveRequest *request;
+  const CostNumbers *numbers;
+  const TopoGroupShape *shape;
+  guint op;
+} Pricing;
+
+static gboolean
+price_size (const Pricing *pricing, const CostGroup *group, AppCollectiveSize *size,
+            const AppCollective *out, GError **error)
+{
+  const AppCollectiveRequest *request = pricing->request;
+  ModelCollectiveKind kind = ops[pricing->op].kind;
+  double bytes = (double)size->bytes, low = 1, high = 1;
+  const CostWay *way = cost_collective_way (group, kind, bytes, unless_auto (request->algo),
+                                            unless_auto (request->proto));
+  if (way == NULL) {
+    g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
+                 "--algo %s, --proto %s is no way that %s of %" G_GUINT64_FORMAT
+                 " ranks is done on '%s' in this model: leave them out for the fastest",
+                 request->algo != NULL ? request->algo : "auto",
+                 request->proto != NULL ? request->proto : "auto", ops[pricing->op].name,
+                 out->ranks, out->machine);
+    return FALSE;
   }
+  size->time_s = cost_way_s (way, bytes);
+  size->algorithm = way->algorithm;
+  size->protocol = way->protocol;
+  cost_collective_spread (pricing->numbers, pricing->shape, bytes, &low, &high);
+  size->time_s_p10 = size->time_s * low;
+  size->time_s_p90 = size->time_s * high;
+  size->algbw_bytes_per_s = size->time_s > 0 ? bytes / size->time_s : 0;
+  size->busbw_bytes_per_s
+      = size->algbw_bytes_per_s * cost_collective_bus_factor (kind, (guint32)out->ranks);
   return TRUE;
 }
 
 static gboolean
-price (const AppCollectiveRequest *request, const CostGroup *group, guint op, guint protocol,
-       gboolean over_nodes, gboolean measured, AppCollective *out, GError **error)
+price (const Pricing *pricing, AppCollective *out, GError **error)
 {
-  ModelCollectiveKind kind = ops[op].kind;
-  gboolean chosen = request->algo != NULL && !g_str_equal (request->algo, "auto");
+  const GArray *bytes = pricing->request->bytes;
+  CostGroup group;
 
-  for (guint i = 0; i < request->bytes->len; i++) {
-    AppCollectiveSize size = { .bytes = g_array_index (request->bytes, guint64, i) };
-    const CostWay *way
-        = cost_collective_way (group, kind, (double)size.bytes, chosen ? request->algo : NULL);
-    double p10 = 1, p90 = 1;
-    CostWay forced;
+  cost_group_init (&group, pricing->numbers, pricing->shape);
+  for (guint i = 0; i < bytes->len; i++) {
+    AppCollectiveSize size = { .bytes = g_array_index (bytes, guint64, i) };
 
-    if (way == NULL) {
-      g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
-                   "--algo %s is no way that %s of %" G_GUINT64_FORMAT " ranks is done on '%s' in "
-                   "this model: leave it out for the fastest",
-                   chosen ? request->algo : "auto", ops[op].name, out->ranks, out->machine);
+    if (!price_size (pricing, &group, &size, out, error))
       return FALSE;
-    }
-    forced = *way;
-    forced.wire_s_per_byte *= protocols[protocol].wire_factor;
-    size.time_s = cost_way_s (&forced, (double)size.bytes);
-    size.algorithm = way->algorithm;
-    cost_collective_spread ((double)size.bytes, over_nodes, measured, &p10, &p90);
-    size.time_s_p10 = size.time_s * p10;
-    size.time_s_p90 = size.time_s * p90;
-    size.algbw_bytes_per_s = size.time_s > 0 ? (double)size.bytes / size.time_s : 0;
-    size.busbw_bytes_per_s
-        = size.algbw_bytes_per_s * cost_collective_bus_factor (kind, (guint32)out->ranks);
     g_array_append_val (out->sizes, size);
   }
   return TRUE;
@@ -136,12 +141,11 @@ app_collective (const AppCollectiveRequest *request, GError **error)
   g_autoptr (CostCalibration) calibration = NULL;
   g_auto (CostNumbers) numbers = { 0 };
   g_autoptr (AppCollective) out = g_new0 (AppCollective, 1);
-  guint op = 0, protocol = 0;
+  guint op = 0;
   TopoCluster cluster;
   TopoGroupShape shape;
-  CostGroup group;
 
-  if (!find_op (request->op, &op, error) || !find_protocol (request->proto, &protocol, error)
+  if (!find_op (request->op, &op, error) || !check_protocol (request->proto, error)
       || !check_algorithm (request->algo, error))
     return NULL;
   catalog = base_catalog_new (request->catalog_dir, error);
@@ -157,14 +161,12 @@ app_collective (const AppCollectiveRequest *request, GError **error)
     return NULL;
   cost_numbers_alone (&numbers);
   topo_group_shape (machine, (guint32)request->ranks, 1, (guint32)request->ranks, &shape);
-  cost_group_init (&group, &numbers, &shape);
   out->machine = g_strdup (machine->slug);
   out->ranks = request->ranks;
   out->op = ops[op].name;
-  out->protocol = protocols[protocol].name;
   out->bottleneck = topo_group_bottleneck (machine, &shape);
   out->sizes = g_array_new (FALSE, FALSE, sizeof (AppCollectiveSize));
-  if (!price (request, &group, op, protocol, shape.domains > 1, is_measured (&numbers), out, error))
+  if (!price (&(Pricing){ request, &numbers, &shape, op }, out, error))
     return NULL;
   return g_steal_pointer (&out);
 }

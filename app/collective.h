@@ -19,15 +19,15 @@ typedef struct {
   double time_s, time_s_p10, time_s_p90;
   double algbw_bytes_per_s, busbw_bytes_per_s;
   const char *algorithm; /* static */
+  const char *protocol;  /* static: "ll", "simple", "auto": one way for all sizes */
 } AppCollectiveSize;
 
 typedef struct {
   char *machine; /* (owned) slug */
   guint64 ranks;
-  const char *op;       /* static */
-  const char *protocol; /* static: what was asked for; times do not tell protocols apart */
-  char *bottleneck;     /* (owned) */
-  GArray *sizes;        /* (owned) AppCollectiveSize */
+  const char *op;   /* static */
+  char *bottleneck; /* (owned) */
+  GArray *sizes;    /* (owned) AppCollectiveSize */
 } AppCollective;
 
 AppCollective *app_collective (const AppCollectiveRequest *request, GError **error);

@@ -1,13 +1,16 @@
 /* cli/cmd_calibrate.c - plait calibrate: fit the numbers of the cost model. */
 #include "app/calibrate.h"
+#include "app/calibrate_collectives.h"
 #include "cli/cli.h"
+#include "cli/collectives_json.h"
 #include "cli/plan_json.h"
 #include "cli/validate_json.h"
 
 #include <math.h>
 
 typedef struct {
-  char **from_runs;
+  char **from_runs, **from_collectives;
+  char **more; /* further files of collectives */
   char *cv, *base, *out, *name, *by;
   gboolean few_shot, residuals;
 } Options;
@@ -20,6 +23,8 @@ options_clear (Options *o)
   for (gsize i = 0; i < G_N_ELEMENTS (all); i++)
     g_clear_pointer (all[i], g_free);
   g_clear_pointer (&o->from_runs, g_strfreev);
+  g_clear_pointer (&o->from_collectives, g_strfreev);
+  g_clear_pointer (&o->more, g_strfreev);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
@@ -95,17 +100,15 @@ print_json (const AppCalibration *calibration, gboolean residuals)
 }
 
 static void
-print_text (const AppCalibration *calibration, const CliCommon *common)
+print_parameters (const GArray *parameters)
 {
   g_autoptr (CliTable) table = cli_table_new ();
   static const char *const headers[] = { "FITTED", "VALUE", "PRIOR", "PRIOR SD %", "SD %" };
 
-  cli_print_validation (calibration->validation, 0, common);
-  puts ("");
   for (gsize i = 0; i < G_N_ELEMENTS (headers); i++)
     cli_table_column (table, headers[i], i == 0 ? CLI_LEFT : CLI_RIGHT);
-  for (guint i = 0; i < calibration->parameters->len; i++) {
-    const AppFitted *fitted = &g_array_index (calibration->parameters, AppFitted, i);
+  for (guint i = 0; i < parameters->len; i++) {
+    const AppFitted *fitted = &g_array_index (parameters, AppFitted, i);
 
     cli_table_row (table);
     cli_table_cell (table, "%s", fitted->name);
@@ -115,6 +118,14 @@ print_text (const AppCalibration *calibration, const CliCommon *common)
     cli_table_cell (table, "%.1f", 100 * fitted->sd);
   }
   cli_table_print (table, stdout, FALSE);
+}
+
+static void
+print_text (const AppCalibration *calibration, const CliCommon *common)
+{
+  cli_print_validation (calibration->validation, 0, common);
+  puts ("");
+  print_parameters (calibration->parameters);
   for (guint i = 0; i < calibration->few_shot->len; i++) {
     const AppFewShot *result = &g_array_index (calibration->few_shot, AppFewShot, i);
 
@@ -151,6 +162,86 @@ fit (const Options *o, const CliCommon *common)
   return CLI_DONE;
 }
 
+/* ---- collectives ---- */
+
+static gboolean
+parse_collective_cv (const char *text, AppCollectiveCv *out, GError **error)
+{
+  static const char *const words[] = { "none", "group", "machine" };
+
+  *out = APP_COLLECTIVE_CV_NONE;
+  for (guint i = 0; text != NULL && i < G_N_ELEMENTS (words); i++)
+    if (g_str_equal (text, words[i])) {
+      *out = (AppCollectiveCv)i;
+      return TRUE;
+    }
+  if (text == NULL)
+    return TRUE;
+  g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
+               "--cv is '%s': expected group, machine or none with --from-collectives", text);
+  return FALSE;
+}
+
+static void
+print_collectives_json (const AppCollectiveCalibration *calibration, gboolean residuals)
+{
+  g_autoptr (JsonBuilder) builder = json_builder_new ();
+
+  json_builder_begin_object (builder);
+  cli_json_collectives (builder, calibration->validation, residuals);
+  add_parameters (builder, calibration->parameters);
+  if (calibration->few_shot.n > 0) {
+    json_builder_set_member_name (builder, "few_shot");
+    json_builder_begin_object (builder);
+    cli_json_count (builder, "seen", 3);
+    cli_json_count (builder, "n", calibration->few_shot.n);
+    cli_json_number (builder, "median_abs_err", calibration->few_shot.median_abs_err);
+    cli_json_number (builder, "p90_abs_err", calibration->few_shot.p90_abs_err);
+    json_builder_end_object (builder);
+  }
+  json_builder_end_object (builder);
+  cli_json_print (builder);
+}
+
+static CliExit
+fit_collectives (const Options *o, const CliCommon *common)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (AppCollectiveCalibration) calibration = NULL;
+  g_autoptr (GPtrArray) files = g_ptr_array_new ();
+  AppCalibrateCollectivesRequest request = { .catalog_dir = common->catalog,
+                                             .base = o->base,
+                                             .files = NULL,
+                                             .few_shot = o->few_shot,
+                                             .name = o->name,
+                                             .out_dir = o->out };
+
+  if (!parse_collective_cv (o->cv, &request.cv, &error))
+    return cli_fail (common, error);
+  for (char **file = o->from_collectives; *file != NULL; file++)
+    g_ptr_array_add (files, *file);
+  for (char **file = o->more; *file != NULL; file++)
+    g_ptr_array_add (files, *file);
+  g_ptr_array_add (files, NULL);
+  request.files = (const char *const *)files->pdata;
+  calibration = app_calibrate_collectives (&request, &error);
+  if (calibration == NULL)
+    return cli_fail (common, error);
+  if (common->json) {
+    print_collectives_json (calibration, o->residuals);
+    return CLI_DONE;
+  }
+  cli_print_collectives (calibration->validation, common);
+  puts ("");
+  print_parameters (calibration->parameters);
+  if (calibration->few_shot.n > 0)
+    printf ("a left-out log over domains after 3 points of one curve: median %.1f %% (%u rows)\n",
+            100 * calibration->few_shot.median_abs_err, calibration->few_shot.n);
+  if (calibration->written != NULL)
+    printf ("written: %s\n", calibration->written);
+  return CLI_DONE;
+}
+
 static CliExit
 run (const CliVerb *verb, int argc, char **argv)
 {
@@ -161,9 +252,11 @@ run (const CliVerb *verb, int argc, char **argv)
   const GOptionEntry entries[] = {
     { "from-runs", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o.from_runs, "Fit to these measured runs",
       "FILE" },
+    { "from-collectives", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o.from_collectives,
+      "Fit to these nccl-tests figures", "FILE" },
     { "base", 0, 0, G_OPTION_ARG_STRING, &o.base, "Calibration to start from (default)", "NAME" },
-    { "cv", 0, 0, G_OPTION_ARG_STRING, &o.cv, "Cross-validate by group, family or none (group)",
-      "HOW" },
+    { "cv", 0, 0, G_OPTION_ARG_STRING, &o.cv,
+      "By group, family or none (group); of collectives: group, machine, none (none)", "HOW" },
     { "by", 0, 0, G_OPTION_ARG_STRING, &o.by, "Columns to report by (family)", "COLUMNS" },
     { "few-shot", 0, 0, G_OPTION_ARG_NONE, &o.few_shot,
       "Also a left-out family after 0, 3 and 10 of its rows", NULL },
@@ -173,18 +266,30 @@ run (const CliVerb *verb, int argc, char **argv)
     G_OPTION_ENTRY_NULL
   };
 
-  if (!cli_parse (verb, argc, argv, entries, 0, 0, &common, NULL, &code))
+  if (!cli_parse (verb, argc, argv, entries, 0, 64, &common, &o.more, &code))
     return code;
+  if (o.from_runs != NULL && o.from_collectives != NULL) {
+    error = g_error_new (CLI_ERROR, CLI_ERROR_USAGE,
+                         "--from-runs and --from-collectives are two fits: give one");
+    return cli_fail (&common, error);
+  }
+  if (o.from_collectives == NULL && o.more != NULL && o.more[0] != NULL) {
+    error = g_error_new (CLI_ERROR, CLI_ERROR_USAGE, "too many arguments, from '%s' on", o.more[0]);
+    return cli_fail (&common, error);
+  }
+  if (o.from_collectives != NULL)
+    return fit_collectives (&o, &common);
   if (o.from_runs != NULL)
     return fit (&o, &common);
-  error = g_error_new (CLI_ERROR, CLI_ERROR_USAGE,
-                       "nothing to calibrate from: give --from-runs FILE");
+  error
+      = g_error_new (CLI_ERROR, CLI_ERROR_USAGE,
+                     "nothing to calibrate from: give --from-runs FILE or --from-collectives FILE");
   return cli_fail (&common, error);
 }
 
 const CliVerb cli_calibrate = {
   .name = "calibrate",
-  .arguments = "--from-runs FILE",
+  .arguments = "--from-runs FILE | --from-collectives FILE…",
   .summary = "Fit the numbers of the cost model to measured runs",
   .description
   = "A maximum a posteriori fit around the base calibration, with its spreads as priors: a "

@@ -42,7 +42,7 @@ print_json (const AppCollective *collective)
     cli_json_number (builder, "algbw_bytes_per_s", size->algbw_bytes_per_s);
     cli_json_number (builder, "busbw_bytes_per_s", size->busbw_bytes_per_s);
     cli_json_text (builder, "algorithm", size->algorithm);
-    cli_json_text (builder, "protocol", collective->protocol);
+    cli_json_text (builder, "protocol", size->protocol);
     cli_json_text (builder, "bottleneck", collective->bottleneck);
     json_builder_end_object (builder);
   }

@@ -1,11 +1,12 @@
 /* cli/cmd_validate.c - plait validate: predictions against measured runs. */
 #include "cli/cli.h"
+#include "cli/collectives_json.h"
 #include "cli/plan_json.h"
 #include "cli/validate_json.h"
 
 typedef struct {
   char *phase, *by, *crash_labels, *calibration, *mem_kind, *mem_scope, *worst;
-  gboolean residuals;
+  gboolean residuals, collectives;
 } Options;
 
 static void
@@ -110,11 +111,16 @@ run (const CliVerb *verb, int argc, char **argv)
             "What rows measured that leave mem_kind empty", "KIND" },
           { "mem-scope", 0, 0, G_OPTION_ARG_STRING, &o.mem_scope,
             "Where rows measured that leave mem_scope empty", "SCOPE" },
+          { "collectives", 0, 0, G_OPTION_ARG_NONE, &o.collectives,
+            "FILE holds nccl-tests figures instead of runs", NULL },
           { "worst", 0, 0, G_OPTION_ARG_STRING, &o.worst, "Worst rows to show (10)", "N" },
           G_OPTION_ENTRY_NULL };
 
   if (!cli_parse (verb, argc, argv, entries, 1, 64, &common, &files, &code))
     return code;
+  if (o.collectives)
+    return cli_validate_collectives (&common, o.calibration, (const char *const *)files,
+                                     o.residuals);
   by = check_words (&o, &error) ? parse_by (o.by, &error) : NULL;
   if (by == NULL || !cli_count ("--worst", o.worst, 0, 100000, &n_worst, &error))
     return cli_fail (&common, error);
@@ -139,7 +145,7 @@ run (const CliVerb *verb, int argc, char **argv)
 
 const CliVerb cli_validate = {
   .name = "validate",
-  .arguments = "FILE… [--by COLUMN,…] [--residuals]",
+  .arguments = "[--collectives] FILE… [--by COLUMN,…] [--residuals]",
   .summary = "Predict every row of measured runs and report how far off the predictions are",
   .description
   = "FILE is a CSV with a row per run: model, GPU, layout and what was measured.\n"

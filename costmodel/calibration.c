@@ -145,6 +145,12 @@ read_group (BaseIni *ini, const char *title, CostCalibrationGroup *group, GError
 static gboolean
 check_name (BaseIni *ini, const char *title, CostSection section, const char *name, GError **error)
 {
+  static const char *const regimes[] = { "node", "network", "unseen", NULL };
+  if (section == COST_SECTION_SPREAD && !g_strv_contains (regimes, name)) {
+    base_ini_set_error (ini, title, NULL, error, "no regime '%s': expected node, network or unseen",
+                        name);
+    return FALSE;
+  }
   TopoLinkClass link_class;
   TopoFabric fabric;
   if (strcmp (name, "default") == 0)

@@ -6,6 +6,7 @@
  *   [link CLASS]       TopoLinkClass word ("nvlink4", "pcie5-sys"), or "default"
  *   [fabric WORD]      TopoFabric word ("ib"), or "default"
  *   [profile NAME]     the fitted numbers of a profile, or "default"
+ *   [collective]       constants of collectives; [spread REGIME] how far off they are
  *   [step]             constants of the step, [memory] constants of memory and risk,
  *   [uncertainty]      spreads of predictions
  * A value is "0.907 +- 5%": the number and its relative standard deviation (log scale); without
@@ -65,10 +66,42 @@ typedef struct {
 } CostGpuNumbers;
 
 typedef struct {
-  double base_s;          /* launch and first step */
-  double hop_s;           /* one dependent step inside the domain */
-  double bandwidth_ratio; /* of the peak of one direction, large messages */
+  double base_s;           /* launch and first step */
+  double hop_s;            /* one dependent step inside the domain */
+  double bandwidth_ratio;  /* of the peak of one direction, large messages */
+  double bulk_shard_bytes; /* bytes per rank from which NCCL runs rings in its bulk protocol;
+                              0: one protocol speaks for all sizes */
+  double alltoall_copy;    /* an all-to-all's copy to oneself, in wire steps; not on PCIe */
 } CostLinkNumbers;
+
+/* See collective.h for the formulas. */
+typedef struct {
+  double bulk_base_s;             /* added by the bulk protocol (Simple), */
+  double bulk_hop_ratio;          /* whose ring step takes this many low-latency ones */
+  double low_bandwidth_ratio;     /* of the bulk rate in the low-latency protocols, rings */
+  double low_alltoall_ratio;      /* the same of an all-to-all, which knows LL only */
+  double alltoall_low_bytes;      /* most bytes per peer in that protocol */
+  double node_fill_ratio;         /* pipeline fill, in sqrt (L T), of NVLink in its protocols */
+  double fill_ratio;              /* of PCIe, and of trees over the network */
+  double network_ring_fill_ratio; /* of rings over the network */
+  double broadcast_hops;          /* network steps per domain that a broadcast waits for, */
+  double broadcast_eager_bytes;   /* beyond what fits the channels' buffers */
+  double old_fill_ratio;          /* fill of NCCL 2.8 over later ones */
+  double torch_loop_s;            /* what timing in a torch loop adds to a figure, */
+  double one_process_s;           /* or one process that drives all GPUs of a node */
+} CostCollectiveNumbers;
+
+/* p10 and p90 of measured over predicted time, by band of bytes: collective.h. */
+#define COST_SPREAD_BANDS 4
+typedef struct {
+  double low_ratio[COST_SPREAD_BANDS], high_ratio[COST_SPREAD_BANDS];
+} CostSpread;
+typedef enum {
+  COST_SPREAD_NODE,    /* one domain, link class measured */
+  COST_SPREAD_NETWORK, /* over domains, fabric measured */
+  COST_SPREAD_UNSEEN,  /* link class or fabric never measured */
+  COST_SPREAD_N_KINDS
+} CostSpreadKind;
 
 typedef struct {
   double hop_s;           /* one dependent step between domains, inside a training step */
@@ -159,6 +192,14 @@ gboolean cost_calibration_get (const CostCalibration *calibration, const char *g
  * @out_min, @out_max: (out) its legal range. (borrowed), NULL if the file does not say it. */
 double *cost_calibration_slot (CostCalibration *calibration, const char *group, const char *key,
                                double *out_min, double *out_max);
+/* The number and its relative spread; FALSE if the file does not say it. */
+gboolean cost_calibration_set (CostCalibration *calibration, const char *group, const char *key,
+                               double value, double spread);
+/* Calls @visit for every number with a spread, in the file's fixed order. */
+void cost_calibration_each_uncertain (const CostCalibration *calibration,
+                                      void (*visit) (const char *group, const char *key,
+                                                     gpointer user_data),
+                                      gpointer user_data);
 /* Adds "; @note" to the source of @group. FALSE if there is no such group. */
 gboolean cost_calibration_note_source (CostCalibration *calibration, const char *group,
                                        const char *note);
@@ -171,6 +212,11 @@ typedef struct {
   CostFabricNumbers fabric; /* the machine's */
   CostProfileNumbers profile;
   CostStepNumbers step;
+  CostCollectiveNumbers collective;
+  CostSpread spread[COST_SPREAD_N_KINDS];
+  gboolean link_measured[TOPO_LINK_CLASS_N_KINDS];
+  gboolean fabric_measured;
+  gboolean old_nccl; /* cost_numbers_old_nccl() */
   CostMemoryNumbers memory;
   CostUncertaintyNumbers uncertainty;
   double nvls_share;  /* gpu.nvls_share */
@@ -179,6 +225,9 @@ typedef struct {
 
 /* Back to collectives on their own, as nccl-tests times them: takes step_hop_ratio out of hop_s. */
 void cost_numbers_alone (CostNumbers *numbers);
+
+/* To NCCL 2.8, whose pipelines fill more slowly and whose trees have no hierarchical floor. */
+void cost_numbers_old_nccl (CostNumbers *numbers);
 
 /* Fails only if the calibration lacks what it cannot do without. */
 gboolean cost_numbers_init (CostNumbers *numbers, const CostCalibration *calibration,

@@ -36,6 +36,34 @@ cost_calibration_slot (CostCalibration *calibration, const char *title, const ch
 }
 
 gboolean
+cost_calibration_set (CostCalibration *calibration, const char *title, const char *key,
+                      double value, double spread)
+{
+  guint index = 0;
+  CostCalibrationGroup *group = find_key (calibration, title, key, &index);
+  if (group == NULL)
+    return FALSE;
+  group->value[index] = value;
+  group->spread[index] = spread;
+  return TRUE;
+}
+
+void
+cost_calibration_each_uncertain (const CostCalibration *calibration,
+                                 void (*visit) (const char *group, const char *key,
+                                                gpointer user_data),
+                                 gpointer user_data)
+{
+  for (guint g = 0; g < calibration->groups->len; g++) {
+    const CostCalibrationGroup *group = g_ptr_array_index (calibration->groups, g);
+    g_autofree char *title = cost_calibration_group_title (group);
+    for (guint i = 0; i < cost_sections[group->section].n_keys; i++)
+      if ((group->set & (1u << i)) != 0 && group->spread[i] > 0)
+        visit (title, cost_sections[group->section].keys[i].name, user_data);
+  }
+}
+
+gboolean
 cost_calibration_note_source (CostCalibration *calibration, const char *title, const char *note)
 {
   for (guint g = 0; g < calibration->groups->len; g++) {

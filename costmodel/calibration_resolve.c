@@ -137,14 +137,28 @@ resolve_links (CostNumbers *numbers, const CostCalibration *calibration, const T
                              ? TOPO_LINK_CLASS_NONE
                              : topo_link_class_of (machine->direct, FALSE);
   for (guint i = 0; i < TOPO_LINK_CLASS_N_KINDS; i++) {
-    gboolean own, used = i == machine->node_link_class || i == direct;
+    gboolean *own = &numbers->link_measured[i];
+    gboolean used = i == machine->node_link_class || i == direct;
     if (!resolve_named (&numbers->links[i], calibration, COST_SECTION_LINK,
-                        topo_link_class_name (i), &own, error))
+                        topo_link_class_name (i), own, error))
       return FALSE;
-    if (!own && used && i != TOPO_LINK_CLASS_NONE)
+    if (!*own && used && i != TOPO_LINK_CLASS_NONE)
       assume (numbers, g_strdup_printf ("link=%s: numbers not measured", topo_link_class_name (i)));
   }
   return TRUE;
+}
+
+static gboolean
+resolve_collectives (CostNumbers *numbers, const CostCalibration *calibration, GError **error)
+{
+  static const char *const regimes[COST_SPREAD_N_KINDS] = { "node", "network", "unseen" };
+  gboolean own;
+  for (guint i = 0; i < COST_SPREAD_N_KINDS; i++)
+    if (!resolve_named (&numbers->spread[i], calibration, COST_SECTION_SPREAD, regimes[i], &own,
+                        error))
+      return FALSE;
+  return resolve_named (&numbers->collective, calibration, COST_SECTION_COLLECTIVE, NULL, &own,
+                        error);
 }
 
 static gboolean
@@ -155,6 +169,7 @@ resolve_rest (CostNumbers *numbers, const CostCalibration *calibration, const To
   if (!resolve_named (&numbers->fabric, calibration, COST_SECTION_FABRIC,
                       topo_fabric_name (machine->fabric), &own, error))
     return FALSE;
+  numbers->fabric_measured = own;
   numbers->fabric.hop_s *= numbers->fabric.step_hop_ratio;
   if (!own && machine->fabric != TOPO_FABRIC_NONE)
     assume (numbers, g_strdup_printf ("fabric=%s: numbers not measured",
@@ -163,7 +178,8 @@ resolve_rest (CostNumbers *numbers, const CostCalibration *calibration, const To
     return FALSE;
   if (!own)
     assume (numbers, g_strdup_printf ("profile=%s: numbers not measured", profile));
-  return resolve_named (&numbers->step, calibration, COST_SECTION_STEP, NULL, &own, error)
+  return resolve_collectives (numbers, calibration, error)
+         && resolve_named (&numbers->step, calibration, COST_SECTION_STEP, NULL, &own, error)
          && resolve_named (&numbers->memory, calibration, COST_SECTION_MEMORY, NULL, &own, error)
          && resolve_named (&numbers->uncertainty, calibration, COST_SECTION_UNCERTAINTY, NULL, &own,
                            error);
@@ -199,4 +215,16 @@ cost_numbers_alone (CostNumbers *numbers)
 {
   numbers->fabric.hop_s /= numbers->fabric.step_hop_ratio;
   numbers->fabric.step_hop_ratio = 1;
+}
+
+void
+cost_numbers_old_nccl (CostNumbers *numbers)
+{
+  CostCollectiveNumbers *collective = &numbers->collective;
+  if (numbers->old_nccl)
+    return;
+  numbers->old_nccl = TRUE;
+  collective->node_fill_ratio *= collective->old_fill_ratio;
+  collective->fill_ratio *= collective->old_fill_ratio;
+  collective->network_ring_fill_ratio *= collective->old_fill_ratio;
 }

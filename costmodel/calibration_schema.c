@@ -55,6 +55,8 @@ static const CostKey link_keys[] = {
   TIME ("base", CostLinkNumbers, base_s, 1),
   TIME ("hop", CostLinkNumbers, hop_s, 1),
   RATIO ("bandwidth", CostLinkNumbers, bandwidth_ratio, 0.001, 1.2),
+  BYTES ("bulk_shard", CostLinkNumbers, bulk_shard_bytes, 1e12),
+  RATIO ("alltoall_copy", CostLinkNumbers, alltoall_copy, 0, 10),
 };
 
 static const CostKey fabric_keys[] = {
@@ -76,6 +78,34 @@ static const CostKey profile_keys[] = {
   RATIO ("reserved", CostProfileNumbers, reserved_ratio, 1, 10),
   RATIO ("need", CostProfileNumbers, need_ratio, 0.5, 10),
   RATIO ("sigma", CostProfileNumbers, sigma, 1e-4, 3),
+};
+
+static const CostKey collective_keys[] = {
+  TIME ("bulk_base", CostCollectiveNumbers, bulk_base_s, 1),
+  RATIO ("bulk_hop", CostCollectiveNumbers, bulk_hop_ratio, 0.1, 100),
+  RATIO ("low_bandwidth", CostCollectiveNumbers, low_bandwidth_ratio, 0.01, 2),
+  RATIO ("low_alltoall", CostCollectiveNumbers, low_alltoall_ratio, 0.01, 2),
+  BYTES ("alltoall_low", CostCollectiveNumbers, alltoall_low_bytes, 1e12),
+  RATIO ("node_fill", CostCollectiveNumbers, node_fill_ratio, 0, 20),
+  RATIO ("fill", CostCollectiveNumbers, fill_ratio, 0, 20),
+  RATIO ("network_ring_fill", CostCollectiveNumbers, network_ring_fill_ratio, 0, 20),
+  RATIO ("broadcast_hops", CostCollectiveNumbers, broadcast_hops, 0, 10),
+  BYTES ("broadcast_eager", CostCollectiveNumbers, broadcast_eager_bytes, 1e12),
+  RATIO ("old_fill", CostCollectiveNumbers, old_fill_ratio, 0.1, 20),
+  TIME ("torch_loop", CostCollectiveNumbers, torch_loop_s, 1),
+  TIME ("one_process", CostCollectiveNumbers, one_process_s, 1),
+};
+
+/* Bands of bytes: below 64 KiB, 1 MiB, 64 MiB, and above. */
+static const CostKey spread_keys[] = {
+  RATIO ("low_64k", CostSpread, low_ratio[0], 0.01, 100),
+  RATIO ("high_64k", CostSpread, high_ratio[0], 0.01, 100),
+  RATIO ("low_1m", CostSpread, low_ratio[1], 0.01, 100),
+  RATIO ("high_1m", CostSpread, high_ratio[1], 0.01, 100),
+  RATIO ("low_64m", CostSpread, low_ratio[2], 0.01, 100),
+  RATIO ("high_64m", CostSpread, high_ratio[2], 0.01, 100),
+  RATIO ("low_large", CostSpread, low_ratio[3], 0.01, 100),
+  RATIO ("high_large", CostSpread, high_ratio[3], 0.01, 100),
 };
 
 static const CostKey step_keys[] = {
@@ -128,6 +158,8 @@ const CostSectionSchema cost_sections[COST_SECTION_N_KINDS] = {
   [COST_SECTION_LINK] = SECTION ("link", TRUE, link_keys),
   [COST_SECTION_FABRIC] = SECTION ("fabric", TRUE, fabric_keys),
   [COST_SECTION_PROFILE] = SECTION ("profile", TRUE, profile_keys),
+  [COST_SECTION_COLLECTIVE] = SECTION ("collective", FALSE, collective_keys),
+  [COST_SECTION_SPREAD] = SECTION ("spread", TRUE, spread_keys),
   [COST_SECTION_STEP] = SECTION ("step", FALSE, step_keys),
   [COST_SECTION_MEMORY] = SECTION ("memory", FALSE, memory_keys),
   [COST_SECTION_UNCERTAINTY] = SECTION ("uncertainty", FALSE, uncertainty_keys),

@@ -9,15 +9,52 @@ static const CostAlgorithm *const algorithms[] = {
   &cost_algorithm_alltoall, &cost_algorithm_p2p,
 };
 
+gboolean
+cost_wire_has_protocols (const CostWire *wire)
+{
+  return !(wire->k > 1) && wire->bulk_shard_bytes > 0;
+}
+
+CostWire
+cost_wire_in_protocol (const CostWire *wire, double low_ratio, double bulk_hop_ratio,
+                       double bulk_from_bytes, CostWay *way)
+{
+  CostWire paced = *wire;
+  if (!cost_wire_has_protocols (wire))
+    return paced;
+  if (wire->protocol == COST_PROTOCOL_LOW) {
+    way->protocol = "ll";
+    way->to_bytes = bulk_from_bytes;
+    paced.link_s_per_byte /= low_ratio;
+  } else {
+    way->protocol = "simple";
+    way->from_bytes = bulk_from_bytes;
+    paced.base_s += wire->numbers->bulk_base_s;
+    paced.hop_s *= bulk_hop_ratio;
+  }
+  return paced;
+}
+
+double
+cost_wire_fill (const CostWire *wire)
+{
+  return cost_wire_has_protocols (wire) ? wire->numbers->node_fill_ratio
+                                        : wire->numbers->fill_ratio;
+}
+
 void
 cost_way_set (CostWay *way, const CostWire *wire, double steps, double bytes, double network_steps,
-              double network_bytes)
+              double network_bytes, double fill_ratio)
 {
   double link_s = wire->g > 1 ? bytes * wire->link_s_per_byte : 0;
   double network_s = wire->k > 1 ? network_bytes * wire->network_s_per_byte : 0;
   way->base_s = wire->base_s;
   way->latency_s = steps * wire->hop_s + (wire->k > 1 ? network_steps * wire->network_hop_s : 0);
   way->wire_s_per_byte = fmax (link_s, network_s);
+  /* with an unknown wire no latency makes the time finite */
+  way->fill = isinf (way->wire_s_per_byte)
+                  ? INFINITY
+                  : fill_ratio * sqrt (way->latency_s * way->wire_s_per_byte);
 }
 
 static double
@@ -43,17 +80,14 @@ wire_init (CostWire *wire, const CostNumbers *numbers, const TopoGroupShape *sha
     .network_s_per_byte
     = inverse_rate (fmin (numbers->fabric.bandwidth_ratio, 1), shape->inter_bytes_per_s),
     .delta = pcie ? 0 : numbers->step.collective_delta,
+    .alltoall_delta = pcie ? 0 : link->alltoall_copy,
     .alltoall_steps = numbers->step.alltoall_steps,
     .nvls_latency_s = numbers->step.nvls_latency_s,
     .nvls_share = shape->nvls ? numbers->nvls_share : 0,
+    .bulk_shard_bytes = link->bulk_shard_bytes,
+    .flat = numbers->old_nccl,
+    .numbers = &numbers->collective,
   };
-}
-
-/* With an unknown wire no latency makes the time finite. */
-static double
-fill_of (const CostWay *way)
-{
-  return isinf (way->wire_s_per_byte) ? INFINITY : 2 * sqrt (way->latency_s * way->wire_s_per_byte);
 }
 
 /* Appends what @algorithm makes of @kind, if it does it. */
@@ -61,10 +95,11 @@ static void
 add_way (CostGroup *group, const CostWire *wire, const CostAlgorithm *algorithm,
          ModelCollectiveKind kind)
 {
-  CostWay way = { .algorithm = wire->k > 1 ? algorithm->network_name : algorithm->name };
+  CostWay way = { .algorithm = wire->k > 1 ? algorithm->network_name : algorithm->name,
+                  .protocol = "auto",
+                  .to_bytes = INFINITY };
   if (!algorithm->price (wire, kind, &way))
     return;
-  way.fill = fill_of (&way);
   for (guint i = 0; i < COST_MAX_WAYS; i++) {
     if (group->ways[kind][i].algorithm == NULL) {
       group->ways[kind][i] = way;
@@ -85,7 +120,10 @@ cost_group_init (CostGroup *group, const CostNumbers *numbers, const TopoGroupSh
   wire_init (&wire, numbers, shape);
   for (guint kind = 0; kind < MODEL_COLLECTIVE_N_KINDS; kind++)
     for (guint i = 0; i < G_N_ELEMENTS (algorithms); i++)
-      add_way (group, &wire, algorithms[i], kind);
+      for (guint protocol = 0; protocol < COST_PROTOCOL_N_KINDS; protocol++) {
+        wire.protocol = protocol;
+        add_way (group, &wire, algorithms[i], kind);
+      }
 }
 
 double
@@ -97,31 +135,70 @@ cost_way_s (const CostWay *way, double message_bytes)
          + way->fill * sqrt (message_bytes);
 }
 
+static gboolean
+is_in_range (const CostWay *way, double bytes)
+{
+  return bytes >= way->from_bytes && bytes < way->to_bytes;
+}
+
 double
 cost_collective_s (const CostGroup *group, ModelCollectiveKind kind, double message_bytes)
 {
   if (group->ranks < 2)
     return 0;
   double best_s = INFINITY;
+  double bytes = message_bytes > 0 ? message_bytes : 0;
   for (const CostWay *way = group->ways[kind];
        way < group->ways[kind] + COST_MAX_WAYS && way->algorithm != NULL; way++)
-    best_s = fmin (best_s, cost_way_s (way, message_bytes));
+    if (is_in_range (way, bytes))
+      best_s = fmin (best_s, cost_way_s (way, bytes));
   return best_s;
+}
+
+/* Whether @way may be asked about @bytes. "auto" ways stand for any protocol, within their range. */
+static gboolean
+is_meant (const CostWay *way, double bytes, const char *protocol)
+{
+  if (protocol == NULL || strcmp (way->protocol, "auto") == 0)
+    return is_in_range (way, bytes);
+  if (strcmp (way->protocol, "ll") == 0 && strcmp (protocol, "ll128") == 0)
+    return TRUE; /* times cannot tell them apart */
+  return strcmp (way->protocol, protocol) == 0;
 }
 
 const CostWay *
 cost_collective_way (const CostGroup *group, ModelCollectiveKind kind, double message_bytes,
-                     const char *algorithm)
+                     const char *algorithm, const char *protocol)
 {
   const CostWay *best = NULL;
+  double bytes = message_bytes > 0 ? message_bytes : 0;
   for (guint i = 0; i < COST_MAX_WAYS && group->ranks > 1; i++) {
     const CostWay *way = &group->ways[kind][i];
-    if (way->algorithm == NULL || (algorithm != NULL && strcmp (algorithm, way->algorithm) != 0))
+    if (way->algorithm == NULL || (algorithm != NULL && strcmp (algorithm, way->algorithm) != 0)
+        || !is_meant (way, bytes, protocol))
       continue;
-    if (best == NULL || cost_way_s (way, message_bytes) < cost_way_s (best, message_bytes))
+    if (best == NULL || cost_way_s (way, bytes) < cost_way_s (best, bytes))
       best = way;
   }
   return best;
+}
+
+void
+cost_collective_spread (const CostNumbers *numbers, const TopoGroupShape *shape,
+                        double message_bytes, double *out_low_ratio, double *out_high_ratio)
+{
+  static const double bounds[COST_SPREAD_BANDS - 1] = { 65536, 1048576, 67108864 };
+  gboolean network = shape->domains > 1;
+  gboolean inside = shape->ranks_per_domain > 1;
+  CostSpreadKind kind = network ? COST_SPREAD_NETWORK : COST_SPREAD_NODE;
+  if ((inside && !numbers->link_measured[shape->link_class])
+      || (network && !numbers->fabric_measured))
+    kind = COST_SPREAD_UNSEEN;
+  guint band = 0;
+  while (band < COST_SPREAD_BANDS - 1 && message_bytes >= bounds[band])
+    band++;
+  *out_low_ratio = numbers->spread[kind].low_ratio[band];
+  *out_high_ratio = numbers->spread[kind].high_ratio[band];
 }
 
 double
@@ -133,8 +210,8 @@ cost_p2p_s (const CostNumbers *numbers, const TopoGroupShape *pair, double messa
   CostWay way = { .algorithm = cost_algorithm_p2p.name };
   wire_init (&wire, numbers, pair);
   wire.n = 2;
+  wire.protocol = COST_PROTOCOL_BULK;
   cost_algorithm_p2p.price (&wire, MODEL_COLLECTIVE_SEND_RECV, &way);
-  way.fill = fill_of (&way);
   return cost_way_s (&way, message_bytes);
 }
 

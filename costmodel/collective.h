@@ -1,12 +1,20 @@
 /* costmodel/collective.h - seconds of a collective over a group of one shape.
  *
- *   t = base + (sqrt (L) + sqrt (T))^2      L latency of the dependent steps, T wire time
+ *   t = base + L + T + c sqrt (L T)      L latency of the dependent steps, T wire time
  *
- * the cost of a transfer cut into optimal chunks. L and T per algorithm in collective_*.c (ring,
- * tree, NVLS, direct all-to-all, neighbours); the cheapest that the machine has is taken, as NCCL's
- * tuner would. The network has no congestion and nothing overlaps: those are other factors.
- * Source: reference "collective-model" (3,179 nccl-tests points; median error 8 % on one node,
- * 21 % over nodes). Broadcast and reduce over nodes are rough (20-74 %).
+ * c = 2 is the cost of a transfer cut into optimal chunks: (sqrt L + sqrt T)^2. L and T per
+ * algorithm in collective_*.c (ring, tree, NVLS, direct all-to-all, neighbours); the cheapest that
+ * the machine has is taken, as NCCL's tuner would.
+ *
+ * Inside one NVLink domain NCCL changes protocol at a fixed shard, and time jumps by up to 2.4 for
+ * one doubling of bytes. So rings and all-to-all have two ways there, each with its range of bytes:
+ *   low latency (LL, LL128; times cannot tell them apart)   hop, a share of the bandwidth, c = 1
+ *   bulk (Simple)                                           base + bulk_base, bulk_hop x hop, c = 1
+ * PCIe and the network have one way for all sizes with c = 2 (rings over the network: less).
+ * The network has no congestion and nothing overlaps: those are other factors.
+ *
+ * Source: fitted to 3,179 nccl-tests points of 22 machines; error by cross-validation in
+ * docs/model.md. Formulas: reference "collective-model" §2; protocols and fills are ours.
  */
 #pragma once
 #include "costmodel/calibration.h"
@@ -17,13 +25,15 @@ G_BEGIN_DECLS
 
 #define COST_MAX_WAYS 3
 
-/* One algorithm made ready for a group: everything but the bytes. */
+/* One algorithm in one protocol made ready for a group: everything but the bytes. */
 typedef struct {
   const char *algorithm; /* static: "ring", "tree", "nvls", "nvlstree", "direct"; NULL: no way */
+  const char *protocol;  /* static: "ll", "simple"; "auto" where one way speaks for all */
   double base_s;
-  double latency_s;       /* L */
-  double wire_s_per_byte; /* T / message_bytes; INFINITY if the network is unknown */
-  double fill;            /* 2 sqrt (L · T / message_bytes) */
+  double latency_s;            /* L */
+  double wire_s_per_byte;      /* T / message_bytes; INFINITY if the network is unknown */
+  double fill;                 /* c sqrt (L · T / message_bytes) */
+  double from_bytes, to_bytes; /* where it is taken unless asked for: from <= bytes < to */
 } CostWay;
 
 /* A group made ready. Plain value. */
@@ -35,10 +45,18 @@ typedef struct {
 void cost_group_init (CostGroup *group, const CostNumbers *numbers, const TopoGroupShape *shape);
 /* @message_bytes as nccl-tests counts them, see ModelOp. 0 bytes cost the latency. */
 double cost_collective_s (const CostGroup *group, ModelCollectiveKind kind, double message_bytes);
-/* The way cost_collective_s takes, or the one called @algorithm. NULL: none. (borrowed) */
+/*
+ * The way cost_collective_s takes. @algorithm (nullable), @protocol (nullable: "ll", "ll128",
+ * "simple"): only such ways, whatever their range of bytes; "auto" ways stand for any protocol.
+ * Returns: (borrowed), NULL if there is none.
+ */
 const CostWay *cost_collective_way (const CostGroup *group, ModelCollectiveKind kind,
-                                    double message_bytes, const char *algorithm);
+                                    double message_bytes, const char *algorithm,
+                                    const char *protocol);
 double cost_way_s (const CostWay *way, double message_bytes);
+/* p10 and p90 of the time over cost_collective_s of a machine that the fit has not seen. */
+void cost_collective_spread (const CostNumbers *numbers, const TopoGroupShape *shape,
+                             double message_bytes, double *out_low_ratio, double *out_high_ratio);
 /* One message between two ranks: pipeline neighbours. 0 when pair->ranks < 2. */
 double cost_p2p_s (const CostNumbers *numbers, const TopoGroupShape *pair, double message_bytes);
 /* Bytes on the wire per rank over message bytes, by the textbook (for busbw): 2(n-1)/n, … */

@@ -10,11 +10,12 @@
 static gboolean
 price (const CostWire *wire, ModelCollectiveKind kind, CostWay *way)
 {
-  if (kind != MODEL_COLLECTIVE_SEND_RECV)
+  if (kind != MODEL_COLLECTIVE_SEND_RECV || wire->protocol != COST_PROTOCOL_BULK)
     return FALSE;
   double rounds = wire->n - 1;
   gboolean network = wire->k > 1;
-  cost_way_set (way, wire, network ? 0 : rounds, wire->g > 1 ? 1 : 0, network ? rounds : 0, 1);
+  cost_way_set (way, wire, network ? 0 : rounds, wire->g > 1 ? 1 : 0, network ? rounds : 0, 1,
+                wire->numbers->fill_ratio);
   way->base_s = rounds * wire->base_s;
   return TRUE;
 }

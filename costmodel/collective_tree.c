@@ -2,7 +2,8 @@
  *
  *   S = 2(g-1)   W = (2(n-1)+delta)/n   SN = 2 log2 k   WN = 2(k-1)/(k g)
  *
- * WN is the hierarchical floor: every GPU carries its 1/g of the data over its own NIC. Inside one
+ * WN is the hierarchical floor: every GPU carries its 1/g of the data over its own NIC; NCCL 2.8 and
+ * before stay at a ring's (n-1)/n in place of (k-1)/k. Inside one
  * domain a tree cannot be told from a ring in measured times. Source: reference
  * "collective-model" §2.
  */
@@ -14,10 +15,10 @@ static gboolean
 price (const CostWire *wire, ModelCollectiveKind kind, CostWay *way)
 {
   double n = wire->n, k = wire->k, g = wire->g;
-  if (kind != MODEL_COLLECTIVE_ALL_REDUCE || k < 2)
+  if (kind != MODEL_COLLECTIVE_ALL_REDUCE || k < 2 || wire->protocol != COST_PROTOCOL_BULK)
     return FALSE;
   cost_way_set (way, wire, 2 * (g - 1), (2 * (n - 1) + wire->delta) / n, 2 * log2 (k),
-                2 * (k - 1) / (k * g));
+                2 * (wire->flat ? (n - 1) / n : (k - 1) / k) / g, cost_wire_fill (wire));
   return TRUE;
 }
 

@@ -8,9 +8,12 @@ numbers_of (TopoLinkClass link_class, double base_s, double hop_s, double bandwi
 {
   CostNumbers numbers
       = { .fabric = { .hop_s = 5.249e-6, .bandwidth_ratio = 1.0 },
+          .collective = { .fill_ratio = 2, .network_ring_fill_ratio = 2 },
           .step
           = { .collective_delta = 0.87, .alltoall_steps = 1.144, .nvls_latency_s = 15.626e-6 } };
-  numbers.links[link_class] = (CostLinkNumbers){ base_s, hop_s, bandwidth_ratio };
+  numbers.links[link_class] = (CostLinkNumbers){
+    .base_s = base_s, .hop_s = hop_s, .bandwidth_ratio = bandwidth_ratio, .alltoall_copy = 0.87
+  };
   return numbers;
 }
 
@@ -92,7 +95,7 @@ test_bus_bandwidth (void **state)
   double time_s = cost_collective_s (&group, c->kind, c->bytes);
   double busbw = c->bytes / time_s * cost_collective_bus_factor (c->kind, c->ranks);
   assert_near (busbw, c->busbw_bytes_per_s, 0.10);
-  const CostWay *way = cost_collective_way (&group, c->kind, c->bytes, NULL);
+  const CostWay *way = cost_collective_way (&group, c->kind, c->bytes, NULL, NULL);
   assert_string_equal (way->algorithm, c->algorithm);
   assert_near (cost_way_s (way, c->bytes), time_s, 0);
 }
@@ -137,10 +140,11 @@ test_nodes_by_hand (void **state)
   cost_group_init (&group, &numbers, &shape);
   assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_REDUCE, GIB), 6113.1e-6, 1e-3);
   assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_GATHER, GIB), 4126.0e-6, 1e-3);
-  const CostWay *nvls = cost_collective_way (&group, MODEL_COLLECTIVE_ALL_REDUCE, GIB, "nvlstree");
+  const CostWay *nvls
+      = cost_collective_way (&group, MODEL_COLLECTIVE_ALL_REDUCE, GIB, "nvlstree", NULL);
   assert_non_null (nvls);
   assert_near (cost_way_s (nvls, GIB), 6173.2e-6, 1e-3);
-  assert_null (cost_collective_way (&group, MODEL_COLLECTIVE_ALL_GATHER, GIB, "nvlstree"));
+  assert_null (cost_collective_way (&group, MODEL_COLLECTIVE_ALL_GATHER, GIB, "nvlstree", NULL));
 }
 
 /* One rank per node: nothing goes over NVLink, neither do its steps. 2 ranks, 400 Gb/s, 50 MB:
@@ -173,7 +177,7 @@ test_edges (void **state)
   cost_group_init (&group, &numbers, &shape);
   for (guint kind = 0; kind < MODEL_COLLECTIVE_N_KINDS; kind++) {
     assert_true (cost_collective_s (&group, kind, 1e9) == 0);
-    assert_null (cost_collective_way (&group, kind, 1e9, NULL));
+    assert_null (cost_collective_way (&group, kind, 1e9, NULL, NULL));
   }
   assert_true (cost_p2p_s (&numbers, &shape, 1e9) == 0);
   /* every kind has a price on a real group, and an unknown network costs infinity, never NaN */
@@ -204,10 +208,90 @@ test_pcie_has_no_local_step (void **state)
   assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_GATHER, GIB), 25177.4e-6, 1e-4);
 }
 
+/* 4 GPUs of NVLink 5, two protocols: base 7.5, hop 1.2, bulk base 3.7 us, bulk hop x 2, B = .9 x
+ * 900e9 = 810e9, low latency .65 of it, c = 1, no local step.
+ * all-gather of 4 MiB, shards of 1 MiB below the 2 MiB of the switch:
+ *   L = 3 x 1.2 = 3.6 us, T = 4194304 x 3/4 / (.65 x 810e9) = 5.97480 us
+ *   7.5 + 3.6 + 5.97480 + sqrt (21.50928) = 4.63781: 21.71261 us
+ * of 8 MiB, shards of 2 MiB, in bulk:
+ *   L = 7.2 us, T = 8388608 x 3/4 / 810e9 = 7.76723 us
+ *   11.2 + 7.2 + 7.76723 + sqrt (55.92406) = 7.47824: 33.64547 us
+ * 8 MiB in low latency: T = 11.94959, 7.5 + 3.6 + 11.94959 + sqrt (43.01852) = 6.55885: 29.60844 */
+static void
+test_protocols_by_hand (void **state)
+{
+  CostNumbers numbers = numbers_of (TOPO_LINK_CLASS_NVLINK5, 7.5e-6, 1.2e-6, 0.9);
+  numbers.step.collective_delta = 0;
+  numbers.links[TOPO_LINK_CLASS_NVLINK5].bulk_shard_bytes = 2097152;
+  numbers.collective = (CostCollectiveNumbers){ .bulk_base_s = 3.7e-6,
+                                                .bulk_hop_ratio = 2,
+                                                .low_bandwidth_ratio = 0.65,
+                                                .low_alltoall_ratio = 0.5,
+                                                .alltoall_low_bytes = 16384,
+                                                .node_fill_ratio = 1,
+                                                .fill_ratio = 2 };
+  TopoGroupShape shape = node (TOPO_LINK_CLASS_NVLINK5, 900e9, 4);
+  CostGroup group;
+  cost_group_init (&group, &numbers, &shape);
+  const ModelCollectiveKind kind = MODEL_COLLECTIVE_ALL_GATHER;
+  assert_near (cost_collective_s (&group, kind, 4194304), 21.71261e-6, 1e-6);
+  assert_near (cost_collective_s (&group, kind, 8388608), 33.64547e-6, 1e-6);
+  assert_string_equal (cost_collective_way (&group, kind, 4194304, NULL, NULL)->protocol, "ll");
+  assert_string_equal (cost_collective_way (&group, kind, 8388608, NULL, NULL)->protocol, "simple");
+  const CostWay *forced = cost_collective_way (&group, kind, 8388608, "ring", "ll128");
+  assert_near (cost_way_s (forced, 8388608), 29.60844e-6, 1e-6);
+  assert_null (cost_collective_way (&group, kind, 8388608, "tree", NULL));
+  /* all-to-all: 16 KiB to each of 4 peers is the last of LL */
+  const ModelCollectiveKind all = MODEL_COLLECTIVE_ALL_TO_ALL;
+  assert_string_equal (cost_collective_way (&group, all, 65536, NULL, NULL)->protocol, "ll");
+  assert_string_equal (cost_collective_way (&group, all, 65537, NULL, NULL)->protocol, "simple");
+}
+
+/* The root of a broadcast over nodes waits for no network step while 8 KiB or less are on the way.
+ * 2 nodes of 8, base 5.378, L = 7 x .711 = 4.977 us, and .5 x 5.249 beyond; T = bytes/8/50e9 or
+ * bytes/439.65e9, the slower: 8192: .02048 us, 5.378 + 4.977 + .02048 + 2 sqrt (.101929) = 11.01401
+ * 8193: L = 7.6015: 5.378 + 7.6015 + .0204825 + 2 sqrt (.155698) = 13.78915 us */
+static void
+test_broadcast_is_eager (void **state)
+{
+  CostNumbers numbers = nvlink4 ();
+  numbers.collective.broadcast_hops = 0.5;
+  numbers.collective.broadcast_eager_bytes = 8192;
+  TopoGroupShape shape = node (TOPO_LINK_CLASS_NVLINK4, 450e9, 16);
+  shape.domains = 2;
+  shape.ranks_per_domain = shape.ranks_per_domain_max = 8;
+  shape.inter_bytes_per_s = 50e9;
+  CostGroup group;
+  cost_group_init (&group, &numbers, &shape);
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_BROADCAST, 8192), 11.01401e-6, 1e-5);
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_BROADCAST, 8193), 13.78915e-6, 1e-5);
+}
+
+/* NCCL 2.8: 2.5 times the fill, and a ring's bytes over the network. 2 nodes of 8, all-reduce of
+ * 1 GiB: tree WN = 2 x 15/16/8: T = GiB x .234375/50e9 = 5033.16 us; W/B = GiB x (30 + .87)/16 /
+ * 439.65e9 = 4712.03; L = 14 x .711 + 2 x 5.249 = 20.452; c = 5
+ * 5.378 + 20.452 + 5033.16 + 5 sqrt (20.452 x 5033.16) = 1604.19: 6663.18 us */
+static void
+test_old_nccl (void **state)
+{
+  CostNumbers numbers = nvlink4 ();
+  numbers.nvls_share = 0;
+  numbers.collective.old_fill_ratio = 2.5;
+  cost_numbers_old_nccl (&numbers);
+  cost_numbers_old_nccl (&numbers); /* once is enough */
+  TopoGroupShape shape = node (TOPO_LINK_CLASS_NVLINK4, 450e9, 16);
+  shape.domains = 2;
+  shape.ranks_per_domain = shape.ranks_per_domain_max = 8;
+  shape.inter_bytes_per_s = 50e9;
+  CostGroup group;
+  cost_group_init (&group, &numbers, &shape);
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_REDUCE, GIB), 6663.18e-6, 1e-5);
+}
+
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (bus_cases) + 5];
+  struct CMUnitTest tests[G_N_ELEMENTS (bus_cases) + 8];
   guint n = 0;
   for (gsize i = 0; i < G_N_ELEMENTS (bus_cases); i++)
     tests[n++] = (struct CMUnitTest){ .name = bus_cases[i].name,
@@ -218,5 +302,8 @@ main (void)
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_one_rank_per_node);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_edges);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_pcie_has_no_local_step);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_protocols_by_hand);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_broadcast_is_eager);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_old_nccl);
   return _cmocka_run_group_tests ("costmodel_collective", tests, n, NULL, NULL);
 }

@@ -78,7 +78,7 @@ predict (World *world, const BaseCsv *csv, guint row, guint *out_domains)
     return NAN; /* not usable over nodes: collective-model §4 */
   const char *algorithm = base_csv_get (csv, row, "algo");
   gboolean forced = strcmp (algorithm, "ring") == 0 && shape.domains == 1;
-  const CostWay *way = cost_collective_way (&group, kind, bytes, forced ? "ring" : NULL);
+  const CostWay *way = cost_collective_way (&group, kind, bytes, forced ? "ring" : NULL, NULL);
   return way != NULL ? cost_way_s (way, bytes) + harness_s (base_csv_get (csv, row, "slug")) : NAN;
 }
 

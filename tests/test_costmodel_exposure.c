@@ -30,8 +30,9 @@ hand_context (CostContext *context, CostNumbers *numbers, ModelProfile *profile)
   for (guint i = 0; i < MODEL_GROUP_N_KINDS; i++) {
     context->groups[i].ranks = 2;
     for (guint k = 0; k < MODEL_COLLECTIVE_N_KINDS; k++)
-      context->groups[i].ways[k][0]
-          = (CostWay){ .algorithm = "hand", .wire_s_per_byte = 1e-6 / MIB };
+      context->groups[i].ways[k][0] = (CostWay){
+        .algorithm = "hand", .protocol = "auto", .wire_s_per_byte = 1e-6 / MIB, .to_bytes = INFINITY
+      };
   }
   /* A GEMM of 64 x 64 x k takes k us: only its FLOPs count. */
   context->gemm[MODEL_DTYPE_BF16] = (CostGemmContext){ .peak_flop_per_s = 2 * 64 * 64 * 1e6,

@@ -79,6 +79,10 @@ allow("calibration", "calibration", "name", "missing empty", "the name of the fi
 allow("calibration", "fabric", "bandwidth hop straggler", "missing", DEFAULTED)
 allow("calibration", "fabric", "hop straggler", "zero", "costs nothing")
 allow("calibration", "link", "base hop", "zero", "costs nothing")
+allow("calibration", "link", "bulk_shard alltoall_copy", "zero", "one protocol for all sizes; no copy to oneself")
+allow("calibration", "collective", "bulk_base node_fill fill network_ring_fill broadcast_hops torch_loop one_process", "zero",
+      "costs nothing")
+allow("calibration", "collective", "alltoall_low broadcast_eager", "zero", "the bulk protocol at all sizes; no message is eager")
 allow("calibration", "link", "assumed", "missing", "measured")
 allow("calibration", "profile", "assumed", "missing", "measured")
 allow("calibration", "gpu", "gpus", ANY, "names of GPUs, of files that may come later")
