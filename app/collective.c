@@ -7,68 +7,22 @@
 
 #include <string.h>
 
-static const struct {
-  const char *name;
-  ModelCollectiveKind kind;
-} ops[] = {
-  { "all_reduce", MODEL_COLLECTIVE_ALL_REDUCE },
-  { "all_gather", MODEL_COLLECTIVE_ALL_GATHER },
-  { "reduce_scatter", MODEL_COLLECTIVE_REDUCE_SCATTER },
-  { "alltoall", MODEL_COLLECTIVE_ALL_TO_ALL },
-  { "broadcast", MODEL_COLLECTIVE_BROADCAST },
-  { "reduce", MODEL_COLLECTIVE_REDUCE },
-  { "sendrecv", MODEL_COLLECTIVE_SEND_RECV },
-};
-
-static const char *const protocols[] = { "auto", "ll", "ll128", "simple" };
+static const char *const protocols[] = { "auto", "ll", "ll128", "simple", NULL };
 
 static const char *const algorithms[]
     = { "auto", "ring", "tree", "nvls", "nvlstree", "pat", "direct", "sharp", "host", NULL };
 
+/* Place of @name in @names, or an error that names @option. */
 static gboolean
-find_op (const char *name, guint *out, GError **error)
+find_word (const char *option, const char *name, const char *const *names, gint *out,
+           GError **error)
 {
-  const char *names[G_N_ELEMENTS (ops) + 1] = { NULL };
-  const char *near = NULL;
-
-  for (guint i = 0; i < G_N_ELEMENTS (ops); i++) {
-    names[i] = ops[i].name;
-    if (g_str_equal (name, ops[i].name)) {
-      *out = i;
-      return TRUE;
-    }
-  }
-  near = base_suggest (name, names);
-  g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
-               "--op is '%s': expected all_reduce, all_gather, reduce_scatter, alltoall, "
-               "broadcast, reduce or sendrecv%s%s%s",
-               name, near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
-               near != NULL ? "'?" : "");
-  return FALSE;
-}
-
-static gboolean
-check_protocol (const char *name, GError **error)
-{
-  for (guint i = 0; name != NULL && i < G_N_ELEMENTS (protocols); i++)
-    if (g_str_equal (name, protocols[i]))
-      return TRUE;
-  if (name == NULL)
+  *out = name != NULL ? base_name_index (name, names) : 0;
+  if (*out >= 0)
     return TRUE;
-  g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
-               "--proto is '%s': expected ll, ll128, simple or auto", name);
-  return FALSE;
-}
-
-static gboolean
-check_algorithm (const char *name, GError **error)
-{
-  if (name == NULL || g_strv_contains (algorithms, name))
-    return TRUE;
-  g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
-               "--algo is '%s': expected ring, tree, nvls, nvlstree, pat, direct, sharp, host or "
-               "auto",
-               name);
+  g_autofree char *expected = base_suggest_one_of (name, names);
+  g_set_error (error, APP_ERROR, APP_ERROR_USAGE, "%s is '%s': expected %s", option, name,
+               expected);
   return FALSE;
 }
 
@@ -83,7 +37,7 @@ typedef struct {
   const AppCollectiveRequest *request;
   const CostNumbers *numbers;
   const TopoGroupShape *shape;
-  guint op;
+  ModelCollectiveKind kind;
 } Pricing;
 
 static gboolean
@@ -91,7 +45,7 @@ price_size (const Pricing *pricing, const CostGroup *group, AppCollectiveSize *s
             const AppCollective *out, GError **error)
 {
   const AppCollectiveRequest *request = pricing->request;
-  ModelCollectiveKind kind = ops[pricing->op].kind;
+  ModelCollectiveKind kind = pricing->kind;
   double bytes = (double)size->bytes, low = 1, high = 1;
   const CostWay *way = cost_collective_way (group, kind, bytes, unless_auto (request->algo),
                                             unless_auto (request->proto));
@@ -100,7 +54,7 @@ price_size (const Pricing *pricing, const CostGroup *group, AppCollectiveSize *s
                  "--algo %s, --proto %s is no way that %s of %" G_GUINT64_FORMAT
                  " ranks is done on '%s' in this model: leave them out for the fastest",
                  request->algo != NULL ? request->algo : "auto",
-                 request->proto != NULL ? request->proto : "auto", ops[pricing->op].name,
+                 request->proto != NULL ? request->proto : "auto", model_collective_name (kind),
                  out->ranks, out->machine);
     return FALSE;
   }
@@ -141,12 +95,13 @@ app_collective (const AppCollectiveRequest *request, GError **error)
   g_autoptr (CostCalibration) calibration = NULL;
   g_auto (CostNumbers) numbers = { 0 };
   g_autoptr (AppCollective) out = g_new0 (AppCollective, 1);
-  guint op = 0;
+  gint op = 0, proto = 0, algo = 0;
   TopoCluster cluster;
   TopoGroupShape shape;
 
-  if (!find_op (request->op, &op, error) || !check_protocol (request->proto, error)
-      || !check_algorithm (request->algo, error))
+  if (!find_word ("--op", request->op, model_collective_names, &op, error)
+      || !find_word ("--proto", request->proto, protocols, &proto, error)
+      || !find_word ("--algo", request->algo, algorithms, &algo, error))
     return NULL;
   catalog = base_catalog_new (request->catalog_dir, error);
   if (catalog != NULL)
@@ -163,10 +118,10 @@ app_collective (const AppCollectiveRequest *request, GError **error)
   topo_group_shape (machine, (guint32)request->ranks, 1, (guint32)request->ranks, &shape);
   out->machine = g_strdup (machine->slug);
   out->ranks = request->ranks;
-  out->op = ops[op].name;
+  out->op = model_collective_name ((ModelCollectiveKind)op);
   out->bottleneck = topo_group_bottleneck (machine, &shape);
   out->sizes = g_array_new (FALSE, FALSE, sizeof (AppCollectiveSize));
-  if (!price (&(Pricing){ request, &numbers, &shape, op }, out, error))
+  if (!price (&(Pricing){ request, &numbers, &shape, (ModelCollectiveKind)op }, out, error))
     return NULL;
   return g_steal_pointer (&out);
 }

@@ -2,39 +2,13 @@
 #include "app/collective_rows.h"
 
 #include "app/validate-private.h"
+#include "base/suggest.h"
 
 #include <math.h>
 #include <string.h>
 
 #define BYTES_PER_S_PER_GBIT_PER_S 1.25e8
 #define MAX_RANKS                  1048576
-
-static const char *const kind_names[MODEL_COLLECTIVE_N_KINDS] = {
-  [MODEL_COLLECTIVE_ALL_REDUCE] = "all_reduce",
-  [MODEL_COLLECTIVE_ALL_GATHER] = "all_gather",
-  [MODEL_COLLECTIVE_REDUCE_SCATTER] = "reduce_scatter",
-  [MODEL_COLLECTIVE_ALL_TO_ALL] = "alltoall",
-  [MODEL_COLLECTIVE_BROADCAST] = "broadcast",
-  [MODEL_COLLECTIVE_REDUCE] = "reduce",
-  [MODEL_COLLECTIVE_SEND_RECV] = "sendrecv",
-};
-
-const char *
-collective_rows_kind_name (ModelCollectiveKind kind)
-{
-  return kind_names[kind];
-}
-
-gboolean
-collective_rows_kind_from_name (const char *name, ModelCollectiveKind *out)
-{
-  for (guint i = 0; i < MODEL_COLLECTIVE_N_KINDS; i++)
-    if (g_str_equal (name, kind_names[i])) {
-      *out = i;
-      return TRUE;
-    }
-  return FALSE;
-}
 
 static gboolean
 skip (CollectiveRows *rows, char *reason)
@@ -201,8 +175,8 @@ static gboolean
 read_row (CollectiveRows *rows, const ValidateCells *cells, GError **error)
 {
   CollectiveRow row = { 0 };
-  ModelCollectiveKind kind;
   const char *collective = validate_cell (cells, "collective");
+  gint kind = base_name_index (collective, model_collective_names);
   double use = NAN, time_us = NAN;
   char *why = NULL;
 
@@ -213,11 +187,11 @@ read_row (CollectiveRows *rows, const ValidateCells *cells, GError **error)
   if (!isnan (use) && use != 1)
     return TRUE;
   rows->n_rows++;
-  if (!collective_rows_kind_from_name (collective, &kind))
+  if (kind < 0)
     return skip (rows, g_strdup_printf ("collective '%s' is not known", collective));
   if (!(row.bytes >= 0) || !(time_us > 0))
     return skip (rows, g_strdup ("no bytes or no time"));
-  if (!find_curve (rows, cells, kind, &row.curve, &why, error))
+  if (!find_curve (rows, cells, (ModelCollectiveKind)kind, &row.curve, &why, error))
     return FALSE;
   if (why != NULL)
     return skip (rows, why);

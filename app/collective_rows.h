@@ -64,9 +64,6 @@ gboolean collective_rows_init (CollectiveRows *rows, const char *catalog_dir,
 void collective_rows_clear (CollectiveRows *rows);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (CollectiveRows, collective_rows_clear)
 
-const char *collective_rows_kind_name (ModelCollectiveKind kind); /* the data files' words */
-gboolean collective_rows_kind_from_name (const char *name, ModelCollectiveKind *out);
-
 /* Resolves every setting's numbers from rows->calibration as it is now. */
 gboolean collective_rows_resolve (CollectiveRows *rows, GError **error);
 /* Predicted seconds of every row (rows->rows->len of them); NaN where no way answers. */

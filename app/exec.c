@@ -46,23 +46,17 @@ app_exec_result_free (AppExecResult *result)
 static gboolean
 parse_inject (const char *text, const ModelLayout *layout, ExecInject *out, GError **error)
 {
-  const char *names[EXEC_INJECT_N_KINDS + 1] = { NULL };
-  for (guint i = 1; i < EXEC_INJECT_N_KINDS; i++) {
-    names[i - 1] = exec_inject_name ((ExecInject)i);
-    if (g_strcmp0 (text, names[i - 1]) == 0)
-      *out = (ExecInject)i;
-  }
+  const char *const *names = &exec_inject_names[EXEC_INJECT_NONE + 1];
   if (text == NULL)
     return TRUE;
-  const char *near = base_suggest (text, names);
-  if (*out == EXEC_INJECT_NONE) {
-    g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
-                 "--inject '%s' is no fault%s%s%s: expected swap_shards, skip_allreduce, "
-                 "wrong_dp_average, rotary_offset or stale_gather",
-                 text, near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
-                 near != NULL ? "'?" : "");
+  gint fault = base_name_index (text, names);
+  if (fault < 0) {
+    g_autofree char *expected = base_suggest_one_of (text, names);
+    g_set_error (error, APP_ERROR, APP_ERROR_USAGE, "--inject '%s' is no fault: expected %s", text,
+                 expected);
     return FALSE;
   }
+  *out = (ExecInject)(EXEC_INJECT_NONE + 1 + fault);
   gboolean strikes = *out == EXEC_INJECT_SWAP_SHARDS        ? layout->tp > 1
                      : *out == EXEC_INJECT_SKIP_ALLREDUCE   ? layout->tp > 1 || layout->dp > 1
                      : *out == EXEC_INJECT_WRONG_DP_AVERAGE ? layout->dp > 1

@@ -8,12 +8,6 @@
 
 #define LARGE_BYTES 1048576.0
 
-const char *
-app_collective_kind_name (ModelCollectiveKind kind)
-{
-  return collective_rows_kind_name (kind);
-}
-
 static void
 row_free (gpointer data)
 {

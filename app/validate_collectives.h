@@ -36,5 +36,4 @@ AppCollectiveValidation *app_validate_collectives (const char *catalog_dir, cons
                                                    const char *const *files, GError **error);
 void app_collective_validation_free (AppCollectiveValidation *validation);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (AppCollectiveValidation, app_collective_validation_free)
-const char *app_collective_kind_name (ModelCollectiveKind kind); /* the data files' words */
 G_END_DECLS

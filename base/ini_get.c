@@ -214,18 +214,12 @@ base_ini_get_enum_optional (BaseIni *ini, const char *group, const char *key,
   const IniKey *found = take_key (ini, group, key);
   if (found == NULL)
     return TRUE;
-  for (guint i = 0; names[i] != NULL; i++) {
-    if (strcmp (names[i], found->value) == 0) {
-      *out = i;
-      return TRUE;
-    }
+  gint index = base_name_index (found->value, names);
+  if (index >= 0) {
+    *out = (guint)index;
+    return TRUE;
   }
-
-  g_autofree char *all = g_strjoinv (", ", (char **)names);
-  const char *near = base_suggest (found->value, names);
-  g_autofree char *expected = near != NULL
-                                  ? g_strdup_printf ("one of %s; did you mean '%s'?", all, near)
-                                  : g_strdup_printf ("one of %s", all);
+  g_autofree char *expected = base_suggest_one_of (found->value, names);
   return refuse_value (ini, group, found, expected, error);
 }
 

@@ -63,3 +63,27 @@ base_suggest (const char *word, const char *const *names)
   }
   return nearest;
 }
+
+char *
+base_suggest_clause (const char *word, const char *const *names)
+{
+  const char *near = base_suggest (word, names);
+  return near != NULL ? g_strdup_printf ("; did you mean '%s'?", near) : g_strdup ("");
+}
+
+char *
+base_suggest_one_of (const char *word, const char *const *names)
+{
+  g_autofree char *all = g_strjoinv (", ", (char **)names);
+  g_autofree char *clause = base_suggest_clause (word, names);
+  return g_strconcat ("one of ", all, clause, NULL);
+}
+
+gint
+base_name_index (const char *name, const char *const *names)
+{
+  for (gint i = 0; names[i] != NULL; i++)
+    if (strcmp (name, names[i]) == 0)
+      return i;
+  return -1;
+}

@@ -2,32 +2,12 @@
 #include "cli/collectives_json.h"
 
 #include "cli/plan_json.h"
+#include "cli/validate_json.h"
 
 static const char *
 band_name (gboolean is_large)
 {
   return is_large ? ">=1MiB" : "<1MiB";
-}
-
-static void
-stats_members (JsonBuilder *builder, const AppErrorStats *stats)
-{
-  cli_json_count (builder, "n", stats->n);
-  cli_json_number (builder, "median_abs_err", stats->median_abs_err);
-  cli_json_number (builder, "mean_abs_err", stats->mean_abs_err);
-  cli_json_number (builder, "p90_abs_err", stats->p90_abs_err);
-  cli_json_number (builder, "bias", stats->bias);
-  cli_json_number (builder, "coverage_80", stats->coverage_80);
-  cli_json_number (builder, "width_80", stats->width_80);
-}
-
-static void
-add_stats (JsonBuilder *builder, const char *key, const AppErrorStats *stats)
-{
-  json_builder_set_member_name (builder, key);
-  json_builder_begin_object (builder);
-  stats_members (builder, stats);
-  json_builder_end_object (builder);
 }
 
 static void
@@ -40,9 +20,9 @@ add_groups (JsonBuilder *builder, const GArray *groups)
 
     json_builder_begin_object (builder);
     cli_json_text (builder, "machine", group->machine);
-    cli_json_text (builder, "collective", app_collective_kind_name (group->kind));
+    cli_json_text (builder, "collective", model_collective_name (group->kind));
     cli_json_text (builder, "band", band_name (group->is_large));
-    stats_members (builder, &group->stats);
+    cli_json_stats_members (builder, &group->stats);
     json_builder_end_object (builder);
   }
   json_builder_end_array (builder);
@@ -59,7 +39,7 @@ add_residuals (JsonBuilder *builder, const GPtrArray *rows)
     json_builder_begin_object (builder);
     cli_json_text (builder, "slug", row->log);
     cli_json_text (builder, "machine", row->machine);
-    cli_json_text (builder, "collective", app_collective_kind_name (row->kind));
+    cli_json_text (builder, "collective", model_collective_name (row->kind));
     cli_json_count (builder, "ranks", row->ranks);
     cli_json_count (builder, "domains", row->domains);
     cli_json_number (builder, "bytes", row->bytes);
@@ -84,10 +64,10 @@ cli_json_collectives (JsonBuilder *builder, const AppCollectiveValidation *valid
     cli_json_count (builder, count->name, count->count);
   }
   json_builder_end_object (builder);
-  add_stats (builder, "all", &validation->all);
-  add_stats (builder, "one_domain", &validation->node);
-  add_stats (builder, "one_domain_nvlink_3_to_5", &validation->nvlink);
-  add_stats (builder, "over_domains", &validation->network);
+  cli_json_stats (builder, "all", &validation->all);
+  cli_json_stats (builder, "one_domain", &validation->node);
+  cli_json_stats (builder, "one_domain_nvlink_3_to_5", &validation->nvlink);
+  cli_json_stats (builder, "over_domains", &validation->network);
   add_groups (builder, validation->groups);
   if (with_residuals)
     add_residuals (builder, validation->rows);
@@ -119,7 +99,7 @@ cli_print_collectives (const AppCollectiveValidation *validation, const CliCommo
   for (guint i = 0; i < validation->groups->len; i++) {
     const AppCollectiveGroup *group = &g_array_index (validation->groups, AppCollectiveGroup, i);
 
-    add_line (table, group->machine, app_collective_kind_name (group->kind),
+    add_line (table, group->machine, model_collective_name (group->kind),
               band_name (group->is_large), &group->stats);
   }
   if (!common->csv) {

@@ -20,16 +20,14 @@ static CliExit
 unknown_command (const char *name)
 {
   const char *names[32] = { NULL };
-  const char *near = NULL;
+  g_autofree char *hint = NULL;
   guint n = 0;
 
   for (const CliVerb *const *verb = cli_verbs; *verb != NULL && n < G_N_ELEMENTS (names) - 1;
        verb++)
     names[n++] = (*verb)->name;
-  near = base_suggest (name, names);
-  fprintf (stderr, "plait: no command '%s'%s%s%s: see 'plait help'\n", name,
-           near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
-           near != NULL ? "'?" : "");
+  hint = base_suggest_clause (name, names);
+  fprintf (stderr, "plait: no command '%s' (see 'plait help')%s\n", name, hint);
   return CLI_USAGE;
 }
 

@@ -156,20 +156,13 @@ check_name (BaseIni *ini, const char *title, CostSection section, const char *na
   if (strcmp (name, "default") == 0)
     return TRUE;
   if (section == COST_SECTION_LINK && !topo_link_class_from_name (name, &link_class)) {
-    const char *names[TOPO_LINK_CLASS_N_KINDS + 1] = { NULL };
-    for (guint i = 0; i < TOPO_LINK_CLASS_N_KINDS; i++)
-      names[i] = topo_link_class_name (i);
-    const char *near = base_suggest (name, names);
-    base_ini_set_error (ini, title, NULL, error, "no link class '%s'%s%s%s", name,
-                        near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
-                        near != NULL ? "'?" : "");
+    g_autofree char *hint = base_suggest_clause (name, topo_link_class_names);
+    base_ini_set_error (ini, title, NULL, error, "no link class '%s'%s", name, hint);
     return FALSE;
   }
   if (section == COST_SECTION_FABRIC && !topo_fabric_from_name (name, &fabric)) {
-    const char *near = base_suggest (name, topo_fabric_names);
-    base_ini_set_error (ini, title, NULL, error, "no fabric '%s'%s%s%s", name,
-                        near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
-                        near != NULL ? "'?" : "");
+    g_autofree char *hint = base_suggest_clause (name, topo_fabric_names);
+    base_ini_set_error (ini, title, NULL, error, "no fabric '%s'%s", name, hint);
     return FALSE;
   }
   return TRUE;

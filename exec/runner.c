@@ -3,16 +3,10 @@
 
 #include <string.h>
 
-static const char *const inject_names[EXEC_INJECT_N_KINDS] = { "none",           "swap_shards",
-                                                               "skip_allreduce", "wrong_dp_average",
-                                                               "rotary_offset",  "stale_gather" };
-
-const char *
-exec_inject_name (ExecInject inject)
-{
-  g_return_val_if_fail ((guint)inject < EXEC_INJECT_N_KINDS, "?");
-  return inject_names[inject];
-}
+const char *const exec_inject_names[]
+    = { "none",         "swap_shards", "skip_allreduce", "wrong_dp_average", "rotary_offset",
+        "stale_gather", NULL };
+G_STATIC_ASSERT (G_N_ELEMENTS (exec_inject_names) == EXEC_INJECT_N_KINDS + 1);
 
 const char *
 exec_bucket_name (guint bucket)

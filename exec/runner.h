@@ -18,7 +18,7 @@ typedef enum {
   EXEC_INJECT_STALE_GATHER,     /* a gather brings the other ranks' old values */
   EXEC_INJECT_N_KINDS
 } ExecInject;
-const char *exec_inject_name (ExecInject inject); /* "swap_shards" */
+extern const char *const exec_inject_names[]; /* NULL-terminated: "none", "swap_shards", … */
 
 /* Time by kind of op: ModelOpKind, then MODEL_OP_N_KINDS + ModelCollectiveKind. */
 #define EXEC_N_BUCKETS (MODEL_OP_N_KINDS + MODEL_COLLECTIVE_N_KINDS)

@@ -97,16 +97,12 @@ static gboolean
 parse_word (const char *key, const char *value, const char *const *names, guint *out,
             GError **error)
 {
-  for (guint i = 0; names[i] != NULL; i++)
-    if (g_str_equal (value, names[i])) {
-      *out = i;
-      return TRUE;
-    }
-  g_autofree char *list = g_strjoinv (", ", (char **)names);
-  const char *near = base_suggest (value, names);
-  g_autofree char *expected = near != NULL
-                                  ? g_strdup_printf ("one of %s; did you mean '%s'", list, near)
-                                  : g_strdup_printf ("one of %s", list);
+  gint index = base_name_index (value, names);
+  if (index >= 0) {
+    *out = (guint)index;
+    return TRUE;
+  }
+  g_autofree char *expected = base_suggest_one_of (value, names);
   return refuse (key, value, error, expected);
 }
 

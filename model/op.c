@@ -22,7 +22,7 @@ static const char *const kind_names[MODEL_OP_N_KINDS] = {
   [MODEL_OP_RECV] = "recv",
 };
 
-static const char *const collective_names[MODEL_COLLECTIVE_N_KINDS] = {
+const char *const model_collective_names[] = {
   [MODEL_COLLECTIVE_ALL_REDUCE] = "all_reduce",
   [MODEL_COLLECTIVE_ALL_GATHER] = "all_gather",
   [MODEL_COLLECTIVE_REDUCE_SCATTER] = "reduce_scatter",
@@ -30,6 +30,7 @@ static const char *const collective_names[MODEL_COLLECTIVE_N_KINDS] = {
   [MODEL_COLLECTIVE_BROADCAST] = "broadcast",
   [MODEL_COLLECTIVE_REDUCE] = "reduce",
   [MODEL_COLLECTIVE_SEND_RECV] = "sendrecv",
+  [MODEL_COLLECTIVE_N_KINDS] = NULL,
 };
 
 const char *
@@ -43,7 +44,7 @@ const char *
 model_collective_name (ModelCollectiveKind kind)
 {
   g_return_val_if_fail ((guint)kind < MODEL_COLLECTIVE_N_KINDS, "?");
-  return collective_names[kind];
+  return model_collective_names[kind];
 }
 
 double

@@ -61,6 +61,7 @@ typedef enum {
   MODEL_COLLECTIVE_N_KINDS
 } ModelCollectiveKind;
 const char *model_collective_name (ModelCollectiveKind kind); /* "all_reduce", … */
+extern const char *const model_collective_names[];            /* the same, NULL-terminated */
 
 /* Shape of an ATTENTION op on one rank. */
 typedef struct {

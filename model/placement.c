@@ -1,4 +1,5 @@
 /* model/placement.c - placements as text: "[S(0);R]", "S(0),R", "_S(0, 2)", "P(sum)". */
+#include "base/suggest.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "model/shard.h"
@@ -71,12 +72,11 @@ static gboolean
 parse_partial (const char *text, const char *inside, ModelPlacement *out, GError **error)
 {
   out->kind = MODEL_PLACEMENT_PARTIAL;
-  for (guint i = 0; reduce_names[i] != NULL; i++)
-    if (g_str_equal (inside, reduce_names[i])) {
-      out->reduce = (guint8)i;
-      return TRUE;
-    }
-  return refuse (text, error);
+  gint reduce = base_name_index (inside, reduce_names);
+  if (reduce < 0)
+    return refuse (text, error);
+  out->reduce = (guint8)reduce;
+  return TRUE;
 }
 
 static gboolean

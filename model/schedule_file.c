@@ -1,4 +1,5 @@
 /* model/schedule_file.c - a user's own order as text, read and written. Format: docs/schedules.md. */
+#include "base/suggest.h"
 #include "base/text.h"
 #include "model/schedule-private.h"
 #include <string.h>
@@ -101,13 +102,12 @@ read_placement (Reading *r, const char *word, GError **error)
 {
   if (r->placement_given)
     return refuse (r, word, "one line with the placement", error);
-  for (guint i = 0; placement_names[i] != NULL; i++)
-    if (g_str_equal (word, placement_names[i])) {
-      r->placement = i;
-      r->placement_given = TRUE;
-      return TRUE;
-    }
-  return refuse (r, word, "placement straight, v or bidirectional", error);
+  gint placement = base_name_index (word, placement_names);
+  if (placement < 0)
+    return refuse (r, word, "placement straight, v or bidirectional", error);
+  r->placement = (guint)placement;
+  r->placement_given = TRUE;
+  return TRUE;
 }
 
 /* The list behind "r3:". */

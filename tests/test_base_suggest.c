@@ -81,10 +81,35 @@ test_suggest_from_nothing (void **state)
   assert_null (base_suggest (huge, names));
 }
 
+static void
+test_clauses (void **state)
+{
+  const char *const few[] = { "ring", "tree", NULL };
+  g_autofree char *near = base_suggest_clause ("rinng", few);
+  g_autofree char *far = base_suggest_clause ("collnet", few);
+  g_autofree char *one_of = base_suggest_one_of ("treee", few);
+  g_autofree char *one_of_far = base_suggest_one_of ("collnet", few);
+  assert_string_equal (near, "; did you mean 'ring'?");
+  assert_string_equal (far, "");
+  assert_string_equal (one_of, "one of ring, tree; did you mean 'tree'?");
+  assert_string_equal (one_of_far, "one of ring, tree");
+}
+
+static void
+test_name_index (void **state)
+{
+  const char *const none[] = { NULL };
+  assert_int_equal (base_name_index ("hidden", names), 0);
+  assert_int_equal (base_name_index ("pp", names), 5);
+  assert_int_equal (base_name_index ("p", names), -1);
+  assert_int_equal (base_name_index ("", names), -1);
+  assert_int_equal (base_name_index ("pp", none), -1);
+}
+
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (distance_cases) + G_N_ELEMENTS (suggest_cases) + 2];
+  struct CMUnitTest tests[G_N_ELEMENTS (distance_cases) + G_N_ELEMENTS (suggest_cases) + 4];
   gsize n = 0;
   for (gsize i = 0; i < G_N_ELEMENTS (distance_cases); i++)
     tests[n++] = (struct CMUnitTest){ .name = distance_cases[i].name,
@@ -96,5 +121,7 @@ main (void)
                                       .initial_state = (void *)&suggest_cases[i] };
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_distance_is_capped);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_suggest_from_nothing);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_clauses);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_name_index);
   return cmocka_run_group_tests (tests, NULL, NULL);
 }

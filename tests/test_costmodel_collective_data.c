@@ -6,6 +6,7 @@
 #include "tests/costmodel_bench.h"
 
 #include "base/csv.h"
+#include "base/suggest.h"
 
 #define MAX_ROWS 8192
 
@@ -31,18 +32,6 @@ machine_of (World *world, const char *name)
   return found;
 }
 
-static gboolean
-collective_of (const char *name, ModelCollectiveKind *out)
-{
-  for (guint i = 0; i < MODEL_COLLECTIVE_N_KINDS; i++) {
-    if (strcmp (model_collective_name (i), name) == 0) {
-      *out = i;
-      return TRUE;
-    }
-  }
-  return FALSE;
-}
-
 /* What the harness of a source adds: a torch loop 18 us, one process driving 8 GPUs 50 us
  * (collective-model §3). */
 static double
@@ -58,11 +47,11 @@ static double
 predict (World *world, const BaseCsv *csv, guint row, guint *out_domains)
 {
   const TopoMachine *machine = machine_of (world, base_csv_get (csv, row, "machine"));
-  ModelCollectiveKind kind;
+  gint kind = base_name_index (base_csv_get (csv, row, "collective"), model_collective_names);
   double ranks = base_csv_number (csv, row, "gpus"), bytes = base_csv_number (csv, row, "bytes");
   double nodes = base_csv_number (csv, row, "nodes");
-  if (machine == NULL || !collective_of (base_csv_get (csv, row, "collective"), &kind)
-      || !(ranks >= 2) || (nodes > 1 && ranks != nodes * machine->gpus_per_node))
+  if (machine == NULL || kind < 0 || !(ranks >= 2)
+      || (nodes > 1 && ranks != nodes * machine->gpus_per_node))
     return NAN;
   g_auto (CostNumbers) numbers = { 0 };
   if (!cost_numbers_init (&numbers, world->calibration, machine, "generic", NULL))

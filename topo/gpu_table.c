@@ -90,11 +90,9 @@ topo_gpu_table_find (const TopoGpuTable *table, const char *name, GError **error
   const TopoGpu *gpu = g_hash_table_lookup (table->by_name, g_strstrip (folded));
   if (gpu != NULL)
     return gpu;
-  const char *near = base_suggest (name, (const char *const *)table->names->pdata);
+  g_autofree char *hint = base_suggest_clause (name, (const char *const *)table->names->pdata);
   g_set_error (error, TOPO_ERROR, TOPO_ERROR_NOT_FOUND,
-               "no GPU is called '%s'%s%s%s; `plait gpus` lists them", name,
-               near != NULL ? ", did you mean '" : "", near != NULL ? near : "",
-               near != NULL ? "'" : "");
+               "no GPU is called '%s' (`plait gpus` lists them)%s", name, hint);
   return NULL;
 }
 

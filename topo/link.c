@@ -1,9 +1,9 @@
 /* topo/link.c - names and families of links. */
 #include "topo/link.h"
+#include "base/suggest.h"
 #include <math.h>
-#include <string.h>
 
-static const char *const kind_names[TOPO_LINK_N_KINDS] = {
+static const char *const kind_names[TOPO_LINK_N_KINDS + 1] = {
   [TOPO_LINK_NVLINK1] = "nvlink1", [TOPO_LINK_NVLINK2] = "nvlink2",
   [TOPO_LINK_NVLINK3] = "nvlink3", [TOPO_LINK_NVLINK4] = "nvlink4",
   [TOPO_LINK_NVLINK5] = "nvlink5", [TOPO_LINK_XGMI] = "xgmi",
@@ -15,7 +15,7 @@ static const char *const kind_names[TOPO_LINK_N_KINDS] = {
   [TOPO_LINK_PCIE] = "pcie",
 };
 
-static const char *const class_names[TOPO_LINK_CLASS_N_KINDS] = {
+const char *const topo_link_class_names[] = {
   [TOPO_LINK_CLASS_NONE] = "none",
   [TOPO_LINK_CLASS_NVLINK1] = "nvlink1",
   [TOPO_LINK_CLASS_NVLINK2] = "nvlink2",
@@ -33,6 +33,7 @@ static const char *const class_names[TOPO_LINK_CLASS_N_KINDS] = {
   [TOPO_LINK_CLASS_PCIE5_SYS] = "pcie5-sys",
   [TOPO_LINK_CLASS_PCIE6_SYS] = "pcie6-sys",
   [TOPO_LINK_CLASS_SHM] = "shm",
+  [TOPO_LINK_CLASS_N_KINDS] = NULL,
 };
 
 const char *const topo_fabric_names[]
@@ -50,7 +51,7 @@ const char *
 topo_link_class_name (TopoLinkClass link_class)
 {
   g_return_val_if_fail ((guint)link_class < TOPO_LINK_CLASS_N_KINDS, "?");
-  return class_names[link_class];
+  return topo_link_class_names[link_class];
 }
 
 const char *
@@ -60,19 +61,10 @@ topo_fabric_name (TopoFabric fabric)
   return topo_fabric_names[fabric];
 }
 
-static gint
-index_of (const char *name, const char *const *names, guint n_names)
-{
-  for (guint i = 0; i < n_names; i++)
-    if (strcmp (name, names[i]) == 0)
-      return (gint)i;
-  return -1;
-}
-
 gboolean
 topo_fabric_from_name (const char *name, TopoFabric *out)
 {
-  gint index = index_of (name, topo_fabric_names, TOPO_FABRIC_N_KINDS);
+  gint index = base_name_index (name, topo_fabric_names);
   if (index < 0)
     return FALSE;
   *out = (TopoFabric)index;
@@ -82,7 +74,7 @@ topo_fabric_from_name (const char *name, TopoFabric *out)
 gboolean
 topo_link_class_from_name (const char *name, TopoLinkClass *out)
 {
-  gint index = index_of (name, class_names, TOPO_LINK_CLASS_N_KINDS);
+  gint index = base_name_index (name, topo_link_class_names);
   if (index < 0)
     return FALSE;
   *out = (TopoLinkClass)index;
@@ -92,7 +84,7 @@ topo_link_class_from_name (const char *name, TopoLinkClass *out)
 gboolean
 topo_link_kind_from_name (const char *name, TopoLinkKind *out)
 {
-  gint index = index_of (name, kind_names, TOPO_LINK_N_KINDS);
+  gint index = base_name_index (name, kind_names);
   if (index < 0)
     return FALSE;
   *out = (TopoLinkKind)index;

@@ -72,6 +72,7 @@ const char *topo_link_class_name (TopoLinkClass link_class);
 const char *topo_fabric_name (TopoFabric fabric);
 /* NULL-terminated, indexed by TopoFabric: for option and key parsing. */
 extern const char *const topo_fabric_names[];
+extern const char *const topo_link_class_names[]; /* indexed by TopoLinkClass */
 /* Fabric of that word; FALSE (and *out untouched) when there is none. */
 gboolean topo_fabric_from_name (const char *name, TopoFabric *out);
 gboolean topo_link_class_from_name (const char *name, TopoLinkClass *out);

@@ -1,5 +1,6 @@
 /* topo/sketch.c - the parts of a sketch, and how its GPUs are joined. */
 #include "topo/sketch.h"
+#include "base/suggest.h"
 #include <math.h>
 #include <string.h>
 
@@ -70,9 +71,8 @@ name_is_taken (const Sketch *sketch, guint nic, const char *name)
   for (guint i = 0; i < G_N_ELEMENTS (reserved); i++)
     if (g_ascii_strncasecmp (name, reserved[i], strlen (reserved[i])) == 0)
       return TRUE;
-  for (guint i = 0; i < TOPO_FABRIC_N_KINDS; i++)
-    if (strcmp (name, topo_fabric_names[i]) == 0)
-      return TRUE;
+  if (base_name_index (name, topo_fabric_names) >= 0)
+    return TRUE;
   for (guint i = 0; i < sketch->n_nics; i++)
     if (i != nic && strcmp (name, sketch->nics[i].name) == 0)
       return TRUE;
