@@ -1,7 +1,6 @@
 /* cli/cmd_predict.c - plait predict: one layout, one prediction. */
 #include "app/predict.h"
 #include "cli/cli.h"
-#include "cli/plan_json.h"
 #include "cli/plan_text.h"
 
 typedef struct {
@@ -77,18 +76,7 @@ run (const CliVerb *verb, int argc, char **argv)
   plan = app_predict (&request, &error);
   if (plan == NULL || (common.db != NULL && !app_predict_store (plan, common.db, &error)))
     return cli_fail (&common, error);
-  if (common.json) {
-    g_autoptr (JsonBuilder) builder = json_builder_new ();
-
-    cli_json_plan (builder, plan);
-    cli_json_print (builder);
-  } else if (common.csv) {
-    g_autoptr (CliTable) table = cli_plan_table_new (TRUE, TRUE);
-
-    cli_plan_table_add (table, plan, TRUE, TRUE);
-    cli_table_print (table, stdout, TRUE);
-  } else
-    cli_print_plan (plan, &common);
+  cli_output_plan (plan, &common);
   return plan->plan.prediction.fits ? CLI_DONE : CLI_NO;
 }
 

@@ -22,18 +22,7 @@ run_show (const CliVerb *verb, int argc, char **argv)
   plan = app_stored_plan (cli_db_path (&common), rest[0], &error);
   if (plan == NULL)
     return cli_fail (&common, error);
-  if (common.json) {
-    g_autoptr (JsonBuilder) builder = json_builder_new ();
-
-    cli_json_plan (builder, plan);
-    cli_json_print (builder);
-  } else if (common.csv) {
-    g_autoptr (CliTable) table = cli_plan_table_new (TRUE, TRUE);
-
-    cli_plan_table_add (table, plan, TRUE, TRUE);
-    cli_table_print (table, stdout, TRUE);
-  } else
-    cli_print_plan (plan, &common);
+  cli_output_plan (plan, &common);
   return CLI_DONE;
 }
 

@@ -2,6 +2,7 @@
 #include "cli/plan_text.h"
 
 #include "base/units.h"
+#include "cli/plan_json.h"
 
 #include <math.h>
 
@@ -260,4 +261,23 @@ cli_plan_table_add (CliTable *table, const DbPlan *plan, gboolean csv, gboolean 
     cli_table_cell (table, "%.0f", p->cost_usd_per_1e12_tokens);
   else
     cli_table_cell (table, "%s", "unknown");
+}
+
+/* ---- one plan, as asked ---- */
+
+void
+cli_output_plan (const DbPlan *plan, const CliCommon *common)
+{
+  if (common->json) {
+    g_autoptr (JsonBuilder) builder = json_builder_new ();
+
+    cli_json_plan (builder, plan);
+    cli_json_print (builder);
+  } else if (common->csv) {
+    g_autoptr (CliTable) table = cli_plan_table_new (TRUE, TRUE);
+
+    cli_plan_table_add (table, plan, TRUE, TRUE);
+    cli_table_print (table, stdout, TRUE);
+  } else
+    cli_print_plan (plan, common);
 }

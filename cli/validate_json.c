@@ -10,8 +10,8 @@ begin (JsonBuilder *builder, const char *key)
   json_builder_begin_object (builder);
 }
 
-static void
-stats_members (JsonBuilder *builder, const AppErrorStats *stats)
+void
+cli_json_stats_members (JsonBuilder *builder, const AppErrorStats *stats)
 {
   cli_json_count (builder, "n", stats->n);
   cli_json_number (builder, "median_abs_err", stats->median_abs_err);
@@ -22,11 +22,11 @@ stats_members (JsonBuilder *builder, const AppErrorStats *stats)
   cli_json_number (builder, "width_80", stats->width_80);
 }
 
-static void
-add_stats (JsonBuilder *builder, const char *key, const AppErrorStats *stats)
+void
+cli_json_stats (JsonBuilder *builder, const char *key, const AppErrorStats *stats)
 {
   begin (builder, key);
-  stats_members (builder, stats);
+  cli_json_stats_members (builder, stats);
   json_builder_end_object (builder);
 }
 
@@ -46,10 +46,10 @@ static void
 add_memory (JsonBuilder *builder, const AppValidation *v)
 {
   begin (builder, "memory");
-  stats_members (builder, &v->memory);
+  cli_json_stats_members (builder, &v->memory);
   begin (builder, "by_kind");
   for (AppMemKind kind = APP_MEM_ALLOCATED; kind < APP_MEM_N_KINDS; kind++)
-    add_stats (builder, app_mem_kind_name (kind), &v->memory_by_kind[kind]);
+    cli_json_stats (builder, app_mem_kind_name (kind), &v->memory_by_kind[kind]);
   json_builder_end_object (builder);
   json_builder_end_object (builder);
 }
@@ -99,8 +99,8 @@ add_groups (JsonBuilder *builder, const AppValidation *v)
       const AppErrorGroup *group = &g_array_index (groups, AppErrorGroup, j);
 
       begin (builder, group->name);
-      add_stats (builder, "step_time", &group->step_time);
-      add_stats (builder, "memory", &group->memory);
+      cli_json_stats (builder, "step_time", &group->step_time);
+      cli_json_stats (builder, "memory", &group->memory);
       json_builder_end_object (builder);
     }
     json_builder_end_object (builder);
@@ -148,8 +148,8 @@ cli_json_validation (JsonBuilder *builder, const AppValidation *v, gboolean with
   cli_json_count (builder, "simulated", v->rows->len);
   add_counts (builder, "skipped", v->skipped);
   add_counts (builder, "assumed", v->assumed);
-  add_stats (builder, "step_time", &v->step_time);
-  add_stats (builder, "step_time_all", &v->step_time_all);
+  cli_json_stats (builder, "step_time", &v->step_time);
+  cli_json_stats (builder, "step_time_all", &v->step_time_all);
   add_memory (builder, v);
   add_oom (builder, &v->oom);
   add_groups (builder, v);

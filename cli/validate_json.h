@@ -7,6 +7,9 @@ G_BEGIN_DECLS
 /* The members of the validation object; the caller begins and ends it. */
 void cli_json_validation (JsonBuilder *builder, const AppValidation *validation,
                           gboolean with_residuals);
+/* Errors as the member @key, or as members of the object that is open. */
+void cli_json_stats (JsonBuilder *builder, const char *key, const AppErrorStats *stats);
+void cli_json_stats_members (JsonBuilder *builder, const AppErrorStats *stats);
 /* @n_worst rows with their breakdown; --csv prints one line per row instead. */
 void cli_print_validation (const AppValidation *validation, guint n_worst, const CliCommon *common);
 G_END_DECLS
