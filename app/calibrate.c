@@ -2,6 +2,7 @@
 #include "app/calibrate.h"
 
 #include "app/calibrate-private.h"
+#include "app/calibrate_file-private.h"
 #include "base/hash.h"
 #include "base/philox.h"
 
@@ -253,24 +254,6 @@ few_shot (Work *work, GError **error)
 /* ---- what was fitted ---- */
 
 static void
-fitted_clear (gpointer data)
-{
-  AppFitted *fitted = data;
-
-  g_free (fitted->name);
-  g_free (fitted->source);
-}
-
-/* Four digits: more would claim what no run can tell. */
-static double
-rounded (double value)
-{
-  g_autofree char *text = g_strdup_printf ("%.4g", value);
-
-  return g_ascii_strtod (text, NULL);
-}
-
-static void
 list_parameters (Work *work)
 {
   const CalibrateNumbers *numbers = &work->data.numbers;
@@ -280,7 +263,7 @@ list_parameters (Work *work)
   for (guint j = 0; j < numbers->n; j++) {
     AppFitted fitted = { .name = g_strdup (calibrate_parameters[j].name),
                          .prior = numbers->priors[j][0],
-                         .value = rounded (numbers->priors[j][0] * exp (work->full.x[j])),
+                         .value = calibrate_rounded (numbers->priors[j][0] * exp (work->full.x[j])),
                          .prior_sd = numbers->fit[j].sd,
                          .sd = sd[j] };
 
@@ -304,7 +287,7 @@ write_numbers (Work *work)
       const char *title = calibrate_parameters[j].entries[e].group;
       const char *before = g_hash_table_lookup (notes, title);
 
-      *numbers->slots[j][e] = rounded (*numbers->slots[j][e]);
+      *numbers->slots[j][e] = calibrate_rounded (*numbers->slots[j][e]);
       g_hash_table_replace (notes, (char *)title,
                             g_strconcat (before != NULL ? before : "", before != NULL ? ", " : "",
                                          calibrate_parameters[j].entries[e].key, NULL));
@@ -323,9 +306,6 @@ write_file (Work *work, GError **error)
 {
   const AppCalibrateRequest *request = work->request;
   CostCalibration *calibration = work->data.shelf.calibration;
-  const char *name = request->name != NULL ? request->name : "fitted";
-  g_autofree char *text = NULL;
-  g_autofree char *file = g_strconcat (name, ".ini", NULL);
   g_autofree char *source = NULL;
 
   if (request->out_dir == NULL)
@@ -334,15 +314,8 @@ write_file (Work *work, GError **error)
       = g_strdup_printf ("plait calibrate --from-runs on %u published training runs, around '%s'",
                          work->data.rows->len, cost_calibration_name (calibration));
   write_numbers (work);
-  cost_calibration_rename (calibration, name, source);
-  text = cost_calibration_format (calibration);
-  if (g_mkdir_with_parents (request->out_dir, 0777) != 0) {
-    g_set_error (error, APP_ERROR, APP_ERROR_USAGE, "--out: cannot make folder '%s'",
-                 request->out_dir);
-    return FALSE;
-  }
-  work->out->written = g_build_filename (request->out_dir, file, NULL);
-  return g_file_set_contents (work->out->written, text, -1, error);
+  return calibrate_write (calibration, request->name, source, request->out_dir, &work->out->written,
+                          error);
 }
 
 /* ---- the use case ---- */
@@ -379,8 +352,7 @@ app_calibrate_runs (const AppCalibrateRequest *request, GError **error)
   out->validation->by = g_strdupv ((char **)request->validate.by);
   out->validation->assumed = g_array_new (FALSE, FALSE, sizeof (AppCount));
   out->validation->oom.noisy_auc = NAN;
-  out->parameters = g_array_new (FALSE, FALSE, sizeof (AppFitted));
-  g_array_set_clear_func (out->parameters, fitted_clear);
+  out->parameters = calibrate_fitted_new ();
   out->few_shot = g_array_new (FALSE, FALSE, sizeof (AppFewShot));
   work.out = out;
   return run (&work, error) ? g_steal_pointer (&out) : NULL;

@@ -1,6 +1,7 @@
 /* app/calibrate_collectives.c - fit, cross-validate, write. */
 #include "app/calibrate_collectives.h"
 
+#include "app/calibrate_file-private.h"
 #include "app/validate_collectives-private.h"
 #include "costmodel/fit.h"
 
@@ -358,23 +359,6 @@ few_shot (Work *work, GError **error)
 
 /* ---- what was fitted ---- */
 
-static double
-rounded (double value)
-{
-  g_autofree char *text = g_strdup_printf ("%.4g", value);
-
-  return g_ascii_strtod (text, NULL);
-}
-
-static void
-fitted_clear (gpointer data)
-{
-  AppFitted *fitted = data;
-
-  g_free (fitted->name);
-  g_free (fitted->source);
-}
-
 static void
 list_parameters (Work *work)
 {
@@ -385,7 +369,7 @@ list_parameters (Work *work)
     const Parameter *parameter = parameter_at (work, j);
     AppFitted fitted = { .name = g_strdup_printf ("%s: %s", parameter->group, parameter->key),
                          .prior = parameter->prior,
-                         .value = rounded (parameter->prior * exp (work->full.x[j])),
+                         .value = calibrate_rounded (parameter->prior * exp (work->full.x[j])),
                          .prior_sd = work->problem.parameters[j].sd,
                          .sd = sd[j] };
 
@@ -399,9 +383,6 @@ write_file (Work *work, GError **error)
 {
   const AppCalibrateCollectivesRequest *request = work->request;
   CostCalibration *calibration = work->rows.calibration;
-  const char *name = request->name != NULL ? request->name : "fitted";
-  g_autofree char *file = g_strconcat (name, ".ini", NULL);
-  g_autofree char *text = NULL;
   g_autofree char *source = NULL;
 
   if (request->out_dir == NULL)
@@ -413,17 +394,10 @@ write_file (Work *work, GError **error)
     const AppFitted *fitted = &g_array_index (work->out->parameters, AppFitted, j);
 
     cost_calibration_set (calibration, parameter->group, parameter->key, fitted->value,
-                          rounded (fitted->sd));
+                          calibrate_rounded (fitted->sd));
   }
-  cost_calibration_rename (calibration, name, source);
-  text = cost_calibration_format (calibration);
-  if (g_mkdir_with_parents (request->out_dir, 0777) != 0) {
-    g_set_error (error, APP_ERROR, APP_ERROR_USAGE, "--out: cannot make folder '%s'",
-                 request->out_dir);
-    return FALSE;
-  }
-  work->out->written = g_build_filename (request->out_dir, file, NULL);
-  return g_file_set_contents (work->out->written, text, -1, error);
+  return calibrate_write (calibration, request->name, source, request->out_dir, &work->out->written,
+                          error);
 }
 
 /* ---- the use case ---- */
@@ -462,8 +436,7 @@ app_calibrate_collectives (const AppCalibrateCollectivesRequest *request, GError
   g_auto (Work) work = { .request = request };
   g_autoptr (AppCollectiveCalibration) out = g_new0 (AppCollectiveCalibration, 1);
 
-  out->parameters = g_array_new (FALSE, FALSE, sizeof (AppFitted));
-  g_array_set_clear_func (out->parameters, fitted_clear);
+  out->parameters = calibrate_fitted_new ();
   work.parameters = g_array_new (FALSE, FALSE, sizeof (Parameter));
   g_array_set_clear_func (work.parameters, parameter_clear);
   work.fit = g_array_new (FALSE, FALSE, sizeof (CostFitParameter));
