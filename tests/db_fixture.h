@@ -261,3 +261,88 @@ fixture_database (const char *path, guint n_plans)
                       NULL, NULL, &error);
   assert_no_error (error);
 }
+
+/* ---- a folder that holds one database ---- */
+
+typedef struct {
+  char *folder; /* holds nothing but the database */
+  char *path;
+  DbDatabase *db;    /* open, or NULL */
+  DbPlanRecord plan; /* the fixture's, with its input ids */
+} Fixture;
+
+/* The path only: nothing is there yet. */
+static inline int
+setup_empty (void **state)
+{
+  Fixture *fixture = g_new0 (Fixture, 1);
+  fixture->folder = fixture_folder ();
+  fixture->path = g_build_filename (fixture->folder, "plait.db", NULL);
+  *state = fixture;
+  return 0;
+}
+
+/* Open, with the inputs of the fixture's plan. */
+static inline int
+setup_open (void **state)
+{
+  setup_empty (state);
+  Fixture *fixture = *state;
+  fixture->db = fixture_open (fixture->path, DB_OPEN_READ_WRITE);
+  fixture->plan = fixture_plan (1);
+  fixture_store_inputs (fixture->db, &fixture->plan);
+  return 0;
+}
+
+static inline int
+teardown (void **state)
+{
+  Fixture *fixture = *state;
+  db_database_free (fixture->db);
+  fixture_remove_folder (fixture->folder);
+  g_free (fixture->folder);
+  g_free (fixture->path);
+  g_free (fixture);
+  return 0;
+}
+
+static inline gint64
+store_run (Fixture *fixture, const DbPlanRecord *plans, gsize n_plans)
+{
+  g_autoptr (GError) error = NULL;
+  DbRunRecord run = fixture_run ();
+  gint64 run_id = 0;
+  db_store_whole_run (fixture->db, &run, plans, n_plans, fixture_rejected,
+                      G_N_ELEMENTS (fixture_rejected), &run_id, NULL, &error);
+  assert_no_error (error);
+  return run_id;
+}
+
+/* ---- a folder alone ---- */
+
+static inline int
+setup_folder (void **state)
+{
+  *state = fixture_folder ();
+  return 0;
+}
+
+static inline int
+teardown_folder (void **state)
+{
+  fixture_remove_folder (*state);
+  g_free (*state);
+  return 0;
+}
+
+/* A file that cannot be used: one line that says @part. */
+static inline void
+assert_one_line (const GError *error, const char *part)
+{
+  if (strstr (error->message, part) == NULL) {
+    print_error ("'%s' lacks '%s'\n", error->message, part);
+    fail ();
+  }
+  assert_null (strchr (error->message, '\n'));
+  assert_true (db_error_is_environment (error));
+}

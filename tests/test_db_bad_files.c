@@ -4,32 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int
-setup (void **state)
-{
-  *state = fixture_folder ();
-  return 0;
-}
-
-static int
-teardown (void **state)
-{
-  fixture_remove_folder (*state);
-  g_free (*state);
-  return 0;
-}
-
-static void
-assert_one_line (const GError *error, const char *part)
-{
-  if (strstr (error->message, part) == NULL) {
-    print_error ("'%s' lacks '%s'\n", error->message, part);
-    fail ();
-  }
-  assert_null (strchr (error->message, '\n'));
-  assert_true (db_error_is_environment (error));
-}
-
 /* ---- a table of files: how each is made, and what is said of it ---- */
 
 static void
@@ -162,7 +136,7 @@ static int
 setup_bad_file (void **state)
 {
   current = *state;
-  return setup (state);
+  return setup_folder (state);
 }
 
 static void
@@ -281,7 +255,7 @@ test_random_damage (void **state)
 int
 main (void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown (name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown (name, setup_folder, teardown_folder)
   const struct CMUnitTest fixed[] = {
     TEST (test_empty_name),   TEST (test_endless_name),  TEST (test_damage_found_later),
     TEST (test_view_is_gone), TEST (test_random_damage),
@@ -292,7 +266,7 @@ main (void)
     tests[G_N_ELEMENTS (fixed) + i] = (struct CMUnitTest){ .name = bad_files[i].name,
                                                            .test_func = test_bad_file,
                                                            .setup_func = setup_bad_file,
-                                                           .teardown_func = teardown,
+                                                           .teardown_func = teardown_folder,
                                                            .initial_state = (void *)&bad_files[i] };
   return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -1,50 +1,6 @@
 /* Records that break a rule of the schema: refused by name, and nothing of their run is stored. */
 #include "tests/db_fixture.h"
 
-typedef struct {
-  char *folder;
-  char *path;
-  DbDatabase *db;
-  DbPlanRecord plan; /* the fixture's, with its input ids */
-} Fixture;
-
-static int
-setup (void **state)
-{
-  Fixture *fixture = g_new0 (Fixture, 1);
-  fixture->folder = fixture_folder ();
-  fixture->path = g_build_filename (fixture->folder, "plait.db", NULL);
-  fixture->db = fixture_open (fixture->path, DB_OPEN_READ_WRITE);
-  fixture->plan = fixture_plan (1);
-  fixture_store_inputs (fixture->db, &fixture->plan);
-  *state = fixture;
-  return 0;
-}
-
-static int
-teardown (void **state)
-{
-  Fixture *fixture = *state;
-  db_database_free (fixture->db);
-  fixture_remove_folder (fixture->folder);
-  g_free (fixture->folder);
-  g_free (fixture->path);
-  g_free (fixture);
-  return 0;
-}
-
-static gint64
-store_run (Fixture *fixture, const DbPlanRecord *plans, gsize n_plans)
-{
-  g_autoptr (GError) error = NULL;
-  DbRunRecord run = fixture_run ();
-  gint64 run_id = 0;
-  db_store_whole_run (fixture->db, &run, plans, n_plans, fixture_rejected,
-                      G_N_ELEMENTS (fixture_rejected), &run_id, NULL, &error);
-  assert_no_error (error);
-  return run_id;
-}
-
 static void
 test_refuses_bad_inputs (void **state)
 {
@@ -157,15 +113,15 @@ static int
 setup_bad_plan (void **state)
 {
   current_bad_plan = *state;
-  return setup (state);
+  return setup_open (state);
 }
 
 int
 main (void)
 {
   struct CMUnitTest tests[G_N_ELEMENTS (bad_plans) + 1];
-  tests[0] = (struct CMUnitTest)cmocka_unit_test_setup_teardown (test_refuses_bad_inputs, setup,
-                                                                 teardown);
+  tests[0] = (struct CMUnitTest)cmocka_unit_test_setup_teardown (test_refuses_bad_inputs,
+                                                                 setup_open, teardown);
   for (gsize i = 0; i < G_N_ELEMENTS (bad_plans); i++)
     tests[i + 1] = (struct CMUnitTest){ .name = bad_plans[i].name,
                                         .test_func = test_refuses_a_bad_plan_whole,

@@ -8,32 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int
-setup (void **state)
-{
-  *state = fixture_folder ();
-  return 0;
-}
-
-static int
-teardown (void **state)
-{
-  fixture_remove_folder (*state);
-  g_free (*state);
-  return 0;
-}
-
-static void
-assert_one_line (const GError *error, const char *part)
-{
-  if (strstr (error->message, part) == NULL) {
-    print_error ("'%s' lacks '%s'\n", error->message, part);
-    fail ();
-  }
-  assert_null (strchr (error->message, '\n'));
-  assert_true (db_error_is_environment (error));
-}
-
 static void
 copy_file (const char *from, const char *to)
 {
@@ -360,7 +334,7 @@ test_mode_of_a_file_in_use (void **state)
 int
 main (void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown (name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown (name, setup_folder, teardown_folder)
   const struct CMUnitTest tests[] = {
     TEST (test_left_in_the_middle_of_a_write), TEST (test_locked_by_a_writer),
     TEST (test_mode_of_a_file_in_use),         TEST (test_many_processes_write),

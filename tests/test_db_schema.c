@@ -2,30 +2,11 @@
 #include "db/schema-private.h"
 #include "tests/db_fixture.h"
 
-typedef struct {
-  char *folder;
-  char *path;
-} Fixture;
-
 static int
 setup (void **state)
 {
-  Fixture *fixture = g_new0 (Fixture, 1);
-  fixture->folder = fixture_folder ();
-  fixture->path = g_build_filename (fixture->folder, "plait.db", NULL);
-  fixture_database (fixture->path, 2);
-  *state = fixture;
-  return 0;
-}
-
-static int
-teardown (void **state)
-{
-  Fixture *fixture = *state;
-  fixture_remove_folder (fixture->folder);
-  g_free (fixture->folder);
-  g_free (fixture->path);
-  g_free (fixture);
+  setup_empty (state);
+  fixture_database (((Fixture *)*state)->path, 2);
   return 0;
 }
 

@@ -2,50 +2,6 @@
 #include "tests/db_fixture.h"
 #include <time.h>
 
-typedef struct {
-  char *folder;
-  char *path;
-  DbDatabase *db;
-  DbPlanRecord plan; /* the fixture's, with its input ids */
-} Fixture;
-
-static int
-setup (void **state)
-{
-  Fixture *fixture = g_new0 (Fixture, 1);
-  fixture->folder = fixture_folder ();
-  fixture->path = g_build_filename (fixture->folder, "plait.db", NULL);
-  fixture->db = fixture_open (fixture->path, DB_OPEN_READ_WRITE);
-  fixture->plan = fixture_plan (1);
-  fixture_store_inputs (fixture->db, &fixture->plan);
-  *state = fixture;
-  return 0;
-}
-
-static int
-teardown (void **state)
-{
-  Fixture *fixture = *state;
-  db_database_free (fixture->db);
-  fixture_remove_folder (fixture->folder);
-  g_free (fixture->folder);
-  g_free (fixture->path);
-  g_free (fixture);
-  return 0;
-}
-
-static gint64
-store_run (Fixture *fixture, const DbPlanRecord *plans, gsize n_plans)
-{
-  g_autoptr (GError) error = NULL;
-  DbRunRecord run = fixture_run ();
-  gint64 run_id = 0;
-  db_store_whole_run (fixture->db, &run, plans, n_plans, fixture_rejected,
-                      G_N_ELEMENTS (fixture_rejected), &run_id, NULL, &error);
-  assert_no_error (error);
-  return run_id;
-}
-
 /* ---- every value of the fixture, looked up by SQLite alone ---- */
 
 static const struct {
@@ -423,7 +379,7 @@ test_many_plans_in_one_transaction (void **state)
 int
 main (void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown (name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown (name, setup_open, teardown)
   const struct CMUnitTest tests[] = {
     TEST (test_stores_every_field),
     TEST (test_loads_what_was_stored),

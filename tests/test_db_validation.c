@@ -1,31 +1,6 @@
 /* Measured runs beside their predictions: stored whole, summed up by the view, or not at all. */
 #include "tests/db_fixture.h"
 
-typedef struct {
-  char *folder, *path;
-} Fixture;
-
-static int
-setup (void **state)
-{
-  Fixture *fixture = g_new0 (Fixture, 1);
-  fixture->folder = fixture_folder ();
-  fixture->path = g_build_filename (fixture->folder, "plait.db", NULL);
-  *state = fixture;
-  return 0;
-}
-
-static int
-teardown (void **state)
-{
-  Fixture *fixture = *state;
-  fixture_remove_folder (fixture->folder);
-  g_free (fixture->folder);
-  g_free (fixture->path);
-  g_free (fixture);
-  return 0;
-}
-
 static const DbRunRecord run = { .command = "validate", .inputs = "{}", .status = DB_RUN_DONE };
 
 static DbValidationRecord
@@ -128,7 +103,7 @@ test_older_file_gets_the_table (void **state)
 int
 main (void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown (name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown (name, setup_empty, teardown)
   const struct CMUnitTest tests[] = {
     TEST (test_accuracy),
     TEST (test_all_or_nothing),
