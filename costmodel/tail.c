@@ -37,19 +37,21 @@ typedef struct {
 
 static Traffic
 traffic_of (const CostGroup *all, const CostGroup *shard, const CostGroup *replicate,
-            guint32 shard_ranks, guint zero, double count, double reduce_bytes,
+            guint32 shard_ranks, const ModelProfile *profile, guint zero, double count,
             double element_bytes)
 {
   Traffic traffic = { 0 };
+  double reduce_bytes = profile->reduce_bytes;
   if (!(count > 0))
     return traffic;
-  if (zero == 0) {
+  if (zero > 0)
+    traffic.gather_s = cost_collective_s (shard, MODEL_COLLECTIVE_ALL_GATHER, count * element_bytes);
+  if (zero == 0 || (zero == 1 && profile->all_reduces_zero1)) {
     traffic.reduce_s = cost_collective_s (all, MODEL_COLLECTIVE_ALL_REDUCE, count * reduce_bytes);
     return traffic;
   }
   traffic.reduce_s
       = cost_collective_s (shard, MODEL_COLLECTIVE_REDUCE_SCATTER, count * reduce_bytes);
-  traffic.gather_s = cost_collective_s (shard, MODEL_COLLECTIVE_ALL_GATHER, count * element_bytes);
   if (replicate != NULL && replicate->ranks > 1)
     traffic.reduce_s += cost_collective_s (replicate, MODEL_COLLECTIVE_ALL_REDUCE,
                                            count / shard_ranks * reduce_bytes);
@@ -65,10 +67,11 @@ exposed_s (double traffic_s, double hidden_s)
 static double
 dp_s (const CostProblem *problem, const ModelLayout *layout, const CostTemplate *tmpl,
       const CostPlacement *placement, const CostWeights *weights, guint64 microbatches,
-      double stage_s)
+      const CostStageTime *stage)
 {
   const ModelProfile *profile = problem->profile;
-  double hidden_s = layout->overlap_dp ? problem->numbers->profile.overlap_dp_ratio * stage_s : 0;
+  double overlap = layout->overlap_dp ? problem->numbers->profile.overlap_dp_ratio : 0;
+  double hidden_s = overlap * stage->backward_s;
   if (cost_is_fsdp (layout)) {
     /* Only the copies' all-reduce is left for the end of the step. */
     double shard_bytes = sharded_count (placement, weights) * profile->reduce_bytes;
@@ -79,12 +82,14 @@ dp_s (const CostProblem *problem, const ModelLayout *layout, const CostTemplate 
                : 0;
   }
   Traffic dense = traffic_of (&placement->dp, &placement->shard, &placement->replicate,
-                              placement->shards.shard_ranks, layout->zero, real (weights->dense),
-                              profile->reduce_bytes, tmpl->element_bytes);
-  Traffic expert = traffic_of (&placement->edp, &placement->edp, NULL, 1, layout->zero,
-                               real (weights->expert), profile->reduce_bytes, tmpl->element_bytes);
+                              placement->shards.shard_ranks, profile, layout->zero,
+                              real (weights->dense), tmpl->element_bytes);
+  Traffic expert = traffic_of (&placement->edp, &placement->edp, NULL, 1, profile, layout->zero,
+                               real (weights->expert), tmpl->element_bytes);
   double reduce_s = dense.reduce_s + expert.reduce_s;
-  double all_s = exposed_s (reduce_s + dense.gather_s + expert.gather_s, hidden_s);
+  double under_forward_s = profile->overlap_param_gather ? overlap * stage->forward_s : 0;
+  double all_s = exposed_s (reduce_s, hidden_s)
+                 + exposed_s (dense.gather_s + expert.gather_s, under_forward_s);
   if (layout->zero == 2)
     all_s += real (microbatches - 1) * exposed_s (reduce_s, hidden_s);
   return all_s;
@@ -136,9 +141,9 @@ void
 cost_tail (CostTail *out, const CostProblem *problem, const ModelLayout *layout,
            const CostTemplate *tmpl, const CostPlacement *placement,
            const CostStageContent *content, const CostWeights *weights, guint64 microbatches,
-           double stage_s)
+           const CostStageTime *stage)
 {
-  out->dp_s = dp_s (problem, layout, tmpl, placement, weights, microbatches, stage_s)
+  out->dp_s = dp_s (problem, layout, tmpl, placement, weights, microbatches, stage)
               + embedding_s (problem, layout, tmpl, placement, content)
               + mirror_s (problem, layout, placement, weights);
   /* With sequence parallelism each tp rank saw its own tokens only. */

@@ -114,7 +114,8 @@ stages_filled (const Question *q)
   if (l->stage_layers == NULL)
     return TRUE;
   for (guint64 i = 0; i < n_stages; i++) {
-    if (l->stage_layers[i] == 0)
+    gboolean is_bare_head = i + 1 == n_stages && q->profile->balances_by_cost;
+    if (l->stage_layers[i] == 0 && !is_bare_head)
       return FALSE;
     sum += l->stage_layers[i];
   }

@@ -34,10 +34,17 @@ typedef struct {
   double step_copy_bytes; /* copy of gradients at the optimizer step (fp16 DeepSpeed: 4) */
   gboolean shards_main_grad_zero1; /* ZeRO-1 reduces into a shard (no full fp32 buffer kept) */
 
+  /* recompute */
+  gboolean recompute_stops_early; /* full recompute ends with the last tensor backward needs, before
+                                     the block's last GEMM (PyTorch's non-reentrant checkpoint) */
+
   /* communication of gradients and parameters */
   double reduce_bytes;     /* per gradient element on the wire: 4 fp32, 2 bf16 */
   guint64 bucket_elements; /* gradient bucket, 0: whole model chunk at once */
-  gboolean overlap_dp; /* gradient reduction and parameter gather run under compute by default */
+  gboolean all_reduces_zero1; /* ZeRO-1 sums whole gradients on every rank, not shards */
+  gboolean overlap_dp;        /* gradients are reduced under the last backward by default */
+  gboolean overlap_param_gather; /* with overlap_dp, updated parameters are gathered under the next
+                                    step's first forward */
   gboolean overlap_tp; /* tp collectives overlapped with GEMMs (userbuffers, async tp) by default */
   gboolean overlap_p2p; /* pipeline send/recv overlapped where the schedule allows, by default */
   guint32 fsdp_units_in_flight;   /* units gathered at once: the current one and those prefetched */

@@ -49,7 +49,7 @@ model_stages_layers (const ModelArch *arch, const ModelLayout *layout, guint32 *
   if (layout->stage_layers == NULL)
     return model_stages_balance (arch->layers, (guint32)n_stages, out);
   for (guint64 i = 0; i < n_stages; i++) {
-    if (layout->stage_layers[i] == 0)
+    if (layout->stage_layers[i] == 0 && i + 1 < n_stages)
       return FALSE;
     sum += layout->stage_layers[i];
   }

@@ -19,12 +19,14 @@ G_BEGIN_DECLS
 gboolean model_stages_balance (guint32 layers, guint32 n_stages, guint32 *out);
 /* Layers of stage @stage alone; needs 1 <= n_stages <= layers, stage < n_stages. */
 guint32 model_stages_balanced_at (guint32 layers, guint32 n_stages, guint32 stage);
-/* @layout's list, or the balanced one. @out has model_layout_n_stages entries. FALSE if illegal. */
+/* @layout's list, or the balanced one. @out has model_layout_n_stages entries. FALSE if
+ * illegal; the last entry may be 0, where the profile lets the head stand alone (layout_check). */
 gboolean model_stages_layers (const ModelArch *arch, const ModelLayout *layout, guint32 *out);
 /*
  * Cut by cost (nanotron): a block costs 4h² + 3fh, the head vocabulary × h, everything else nothing;
  * a stage ends with the block at which the running sum passes its share. A stage left without a
- * layer takes one from the fullest. FALSE if there are more stages than layers.
+ * layer takes one from the fullest, except the last: the head may stand there alone, as it does in
+ * nanotron. FALSE if there are more stages than layers.
  */
 gboolean model_stages_by_cost (const ModelArch *arch, guint32 n_stages, guint32 *out);
 /* Blocks of each run in layers [first, first + count): @out has arch->n_runs entries. */
