@@ -74,7 +74,7 @@ static const CostKey profile_keys[] = {
   RATIO ("overlap_wgrad", CostProfileNumbers, overlap_wgrad_ratio, 0, 1),
   RATIO ("overlap_dp", CostProfileNumbers, overlap_dp_ratio, 0, 1),
   RATIO ("overlap_ep", CostProfileNumbers, overlap_ep_ratio, 0, 1),
-  RATIO ("attention_portable", CostProfileNumbers, attention_portable_ratio, 0, 1),
+  RATIO ("attention_portable", CostProfileNumbers, attention_portable_ratio, 0, 4),
   RATIO ("reserved", CostProfileNumbers, reserved_ratio, 1, 10),
   RATIO ("need", CostProfileNumbers, need_ratio, 0.5, 10),
   RATIO ("sigma", CostProfileNumbers, sigma, 1e-4, 3),
