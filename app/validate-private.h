@@ -69,6 +69,7 @@ gboolean validate_resolve_machine (ValidateCase *c, ValidateShelf *shelf, GError
 gboolean validate_resolve_model (ValidateCase *c, const ValidateShelf *shelf, GError **error);
 gboolean validate_resolve_layout (ValidateCase *c, GError **error);
 gboolean validate_read_recompute (ValidateCase *c); /* into c->layout; may set c->skip */
+void validate_read_graph (ValidateCase *c);         /* into c->layout */
 
 /* Compares a resolved row. Returns: (owned), or NULL with c->skip set, or NULL with @error. */
 AppValidateRow *validate_row_predict (ValidateCase *c, const AppValidateRequest *request,

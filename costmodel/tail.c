@@ -45,7 +45,8 @@ traffic_of (const CostGroup *all, const CostGroup *shard, const CostGroup *repli
   if (!(count > 0))
     return traffic;
   if (zero > 0)
-    traffic.gather_s = cost_collective_s (shard, MODEL_COLLECTIVE_ALL_GATHER, count * element_bytes);
+    traffic.gather_s
+        = cost_collective_s (shard, MODEL_COLLECTIVE_ALL_GATHER, count * element_bytes);
   if (zero == 0 || (zero == 1 && profile->all_reduces_zero1)) {
     traffic.reduce_s = cost_collective_s (all, MODEL_COLLECTIVE_ALL_REDUCE, count * reduce_bytes);
     return traffic;

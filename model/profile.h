@@ -39,10 +39,10 @@ typedef struct {
                                      the block's last GEMM (PyTorch's non-reentrant checkpoint) */
 
   /* communication of gradients and parameters */
-  double reduce_bytes;     /* per gradient element on the wire: 4 fp32, 2 bf16 */
-  guint64 bucket_elements; /* gradient bucket, 0: whole model chunk at once */
-  gboolean all_reduces_zero1; /* ZeRO-1 sums whole gradients on every rank, not shards */
-  gboolean overlap_dp;        /* gradients are reduced under the last backward by default */
+  double reduce_bytes;           /* per gradient element on the wire: 4 fp32, 2 bf16 */
+  guint64 bucket_elements;       /* gradient bucket, 0: whole model chunk at once */
+  gboolean all_reduces_zero1;    /* ZeRO-1 sums whole gradients on every rank, not shards */
+  gboolean overlap_dp;           /* gradients are reduced under the last backward by default */
   gboolean overlap_param_gather; /* with overlap_dp, updated parameters are gathered under the next
                                     step's first forward */
   gboolean overlap_tp; /* tp collectives overlapped with GEMMs (userbuffers, async tp) by default */

@@ -61,7 +61,8 @@ allow("gpu", "links", "pcie c2c_rate", "missing", "unknown, none")
 
 allow("profile", "profile", "frameworks", "missing empty", "no measured run is taken for this profile's")
 for group, keys in {"kernels": "fused_norm fused_activation fused_rope fused_residual fused_cross_entropy compiled keeps_everything "
-                               "grouped_gemm dummy_wgrad", "communication": "overlap_dp overlap_tp overlap_p2p reshard_after_forward",
+                               "grouped_gemm dummy_wgrad recompute_stops_early",
+                    "communication": "all_reduces_zero1 overlap_param_gather overlap_dp overlap_tp overlap_p2p reshard_after_forward",
                     "states": "shards_main_grad_zero1", "allocator": "expandable_segments"}.items():
     allow("profile", group, keys, "zero", "0 is no")
 allow("profile", "states", "param_bytes grad_bytes main_grad_bytes master_bytes moment_bytes step_copy_bytes", "zero",
@@ -96,7 +97,7 @@ allow("calibration", "profile", "attention_portable host_layer memory_factor nee
       "p2p_host reserved sigma", "missing", DEFAULTED)
 allow("calibration", "profile", "attention_portable host_layer overlap_dp overlap_ep overlap_tp overlap_wgrad p2p_host", "zero",
       "the effect is absent")
-allow("calibration", "step", "align_loss alltoall_steps bubble collective_delta expert_host fixed misalign_loss sinks moe_host nvls_latency p2p "
+allow("calibration", "step", "align_loss alltoall_steps bubble collective_delta expert_host fixed graph_layer graph_full misalign_loss sinks moe_host nvls_latency p2p "
       "p2p_interleaved score_backward score_forward stage_imbalance unoverlapped_tp", "zero", "the effect is absent")
 allow("calibration", "uncertainty", "sigma_assumed sigma_scale", "zero", "no spread")
 
