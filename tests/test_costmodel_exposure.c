@@ -102,16 +102,19 @@ hand_attention (ModelOpPhase phase, guint64 us)
                                    .kernel = MODEL_ATTN_FLASH } };
 }
 
+/* What the layout says of tp's collectives. */
+typedef enum { OVERLAP_NONE, OVERLAP_WITHOUT_SP, OVERLAP_SP } Overlap;
+
 static void
 price (CostBlock *block, ModelOp *ops, guint n_ops, guint n_forward, guint n_recompute,
-       gboolean overlap_tp, double host_layer_s)
+       Overlap overlap_tp, double host_layer_s)
 {
   CostNumbers numbers;
   ModelProfile profile;
   CostContext context;
   hand_context (&context, &numbers, &profile);
   numbers.profile.host_layer_s = host_layer_s;
-  ModelLayout layout = { .overlap_tp = overlap_tp };
+  ModelLayout layout = { .overlap_tp = overlap_tp != OVERLAP_NONE, .sp = overlap_tp == OVERLAP_SP };
   ModelSegment segment = { .part = MODEL_PART_BLOCK,
                            .ops = ops,
                            .n_ops = n_ops,
@@ -149,7 +152,7 @@ test_tp_exposure (void **state)
     hand_gemm (MODEL_PHASE_BACKWARD_INPUT, 90, 0),
   };
   CostBlock block;
-  price (&block, ops, G_N_ELEMENTS (ops), 2, 0, TRUE, 0);
+  price (&block, ops, G_N_ELEMENTS (ops), 2, 0, OVERLAP_SP, 0);
   assert_near (block.tp_s[COST_PASS_FORWARD], 40e-6, 1e-9);
   assert_near (block.exposed_tp_s[COST_PASS_FORWARD], 10e-6, 1e-9); /* 40 x (1 - .75) */
   assert_near (block.pass_s[COST_PASS_FORWARD], 110e-6, 1e-9);
@@ -158,9 +161,13 @@ test_tp_exposure (void **state)
   assert_near (block.exposed_tp_s[COST_PASS_BACKWARD_INPUT], 27e-6, 1e-9);
   assert_near (block.pass_s[COST_PASS_BACKWARD_INPUT], 237e-6, 1e-9);
   assert_near (block.pass_s[COST_PASS_BACKWARD_WEIGHT], 6e-6, 1e-9);
-  price (&block, ops, G_N_ELEMENTS (ops), 2, 0, FALSE, 0);
+  price (&block, ops, G_N_ELEMENTS (ops), 2, 0, OVERLAP_NONE, 0);
   assert_near (block.exposed_tp_s[COST_PASS_FORWARD], 36e-6, 1e-9); /* 40 x (1 - .1) */
   /* 10, and 36 - .5 x 6, and 36 */
+  assert_near (block.exposed_tp_s[COST_PASS_BACKWARD_INPUT], 79e-6, 1e-9);
+  /* a profile that overlaps does so with sequence parallelism only */
+  price (&block, ops, G_N_ELEMENTS (ops), 2, 0, OVERLAP_WITHOUT_SP, 0);
+  assert_near (block.exposed_tp_s[COST_PASS_FORWARD], 36e-6, 1e-9);
   assert_near (block.exposed_tp_s[COST_PASS_BACKWARD_INPUT], 79e-6, 1e-9);
   assert_int_equal (block.largest_mlp_weight_count, 64 * 100);
 }
@@ -182,7 +189,7 @@ test_cp_and_ep_exposure (void **state)
                      0),
   };
   CostBlock block;
-  price (&block, ops, G_N_ELEMENTS (ops), 3, 0, FALSE, 0);
+  price (&block, ops, G_N_ELEMENTS (ops), 3, 0, OVERLAP_NONE, 0);
   assert_near (block.cp_s[COST_PASS_FORWARD], 50e-6, 1e-9);
   assert_near (block.exposed_cp_s[COST_PASS_FORWARD], 20e-6, 1e-9);
   assert_near (block.ep_s[COST_PASS_FORWARD], 60e-6, 1e-9);
@@ -206,20 +213,20 @@ test_host_bound (void **state)
   CostBlock block;
   /* host 300 us: forward a third, 100; backward two thirds and half of forward's third again for
    * one of two ops rebuilt: 250, shared as 60 : 40 */
-  price (&block, ops, G_N_ELEMENTS (ops), 2, 1, FALSE, 300e-6);
+  price (&block, ops, G_N_ELEMENTS (ops), 2, 1, OVERLAP_NONE, 300e-6);
   assert_near (block.recompute_s, 20e-6, 1e-9);
   assert_near (block.pass_s[COST_PASS_FORWARD], 100e-6, 1e-9);
   assert_near (block.host_s[COST_PASS_FORWARD], 40e-6, 1e-9);
   assert_near (block.pass_s[COST_PASS_BACKWARD_INPUT], 150e-6, 1e-9);
   assert_near (block.pass_s[COST_PASS_BACKWARD_WEIGHT], 100e-6, 1e-9);
   /* host 90 us: forward 30 < 60, backward 75 < 100: not bound */
-  price (&block, ops, G_N_ELEMENTS (ops), 2, 1, FALSE, 90e-6);
+  price (&block, ops, G_N_ELEMENTS (ops), 2, 1, OVERLAP_NONE, 90e-6);
   assert_near (block.pass_s[COST_PASS_FORWARD], 60e-6, 1e-9);
   assert_true (block.host_s[COST_PASS_FORWARD] == 0);
   /* MoE with 5 local experts: 2 x 90 + 5 x 3 = 195: forward 65; the GEMM takes 5 x 8 = 40 */
   ops[1] = hand_gemm (MODEL_PHASE_FORWARD, 8, MODEL_OP_GROUPED);
   ops[1].batch = 5;
-  price (&block, ops, G_N_ELEMENTS (ops), 2, 1, FALSE, 90e-6);
+  price (&block, ops, G_N_ELEMENTS (ops), 2, 1, OVERLAP_NONE, 90e-6);
   assert_near (block.pass_s[COST_PASS_FORWARD], 65e-6, 1e-9);
 }
 
