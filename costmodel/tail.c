@@ -2,8 +2,8 @@
  *
  * Dense parameters reduce over dp·cp (or the HSDP shard group, then across its copies), routed
  * experts over their own group. ZeRO 0 all-reduces; 1 to 3 reduce-scatter and gather the updated
- * parameters. ZeRO 2 reduces after every micro-batch. FSDP with a pipeline keeps parameters
- * gathered over the step, so its traffic is that of ZeRO 1; without one it is in the passes.
+ * parameters. ZeRO 2 without a pipeline reduces after every micro-batch, FSDP's traffic is then in
+ * the passes; with a pipeline both move once per step, as ZeRO 1 does (model/lower_tail.c).
  */
 #include "costmodel/evaluate-private.h"
 
@@ -69,7 +69,7 @@ dp_s (const CostProblem *problem, const ModelLayout *layout, const CostTemplate 
 {
   const ModelProfile *profile = problem->profile;
   double hidden_s = layout->overlap_dp ? problem->numbers->profile.overlap_dp_ratio * stage_s : 0;
-  if (cost_is_fsdp (layout)) {
+  if (model_zero_moves_per_microbatch (layout, 3)) {
     /* Only the copies' all-reduce is left for the end of the step. */
     double shard_bytes = sharded_count (placement, weights) * profile->reduce_bytes;
     return placement->replicate.ranks > 1
@@ -85,7 +85,7 @@ dp_s (const CostProblem *problem, const ModelLayout *layout, const CostTemplate 
                                real (weights->expert), profile->reduce_bytes, tmpl->element_bytes);
   double reduce_s = dense.reduce_s + expert.reduce_s;
   double all_s = exposed_s (reduce_s + dense.gather_s + expert.gather_s, hidden_s);
-  if (layout->zero == 2)
+  if (model_zero_moves_per_microbatch (layout, 2))
     all_s += real (microbatches - 1) * exposed_s (reduce_s, hidden_s);
   return all_s;
 }

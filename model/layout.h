@@ -110,6 +110,14 @@ model_layout_n_stages (const ModelLayout *layout)
   return model_schedule_n_stages (layout->schedule, layout->pp, layout->vpp);
 }
 
+/* Does ZeRO stage @zero's traffic happen with every micro-batch: reduction of gradients (2),
+ * gathers of parameters (3)? Not with pipelining, where both happen once per step. */
+static inline gboolean
+model_zero_moves_per_microbatch (const ModelLayout *layout, guint zero)
+{
+  return layout->zero >= zero && layout->pp == 1;
+}
+
 void model_layout_init (ModelLayout *layout, const ModelProfile *profile); /* all defaults */
 void model_layout_clear (ModelLayout *layout);
 void model_layout_copy (ModelLayout *to, const ModelLayout *from); /* @to: uninitialised */

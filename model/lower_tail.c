@@ -22,12 +22,6 @@ typedef struct {
   GArray *ops;
 } Tail;
 
-gboolean
-model_zero_moves_per_microbatch (const ModelLayout *layout, guint zero)
-{
-  return layout->zero >= zero && layout->pp == 1;
-}
-
 static void
 add_collective (Tail *tail, const char *name, ModelCollectiveKind kind, ModelGroupKind group,
                 ModelStream stream, double bytes)

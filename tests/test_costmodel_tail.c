@@ -1,0 +1,134 @@
+/* tests/test_costmodel_tail.c - the end of the step as the cost model sums it against the same end
+ * as the program lists it, op by op. */
+#include "costmodel/evaluate-private.h"
+#include "costmodel/opcost.h"
+#include "tests/costmodel_setting.h"
+
+typedef struct {
+  const char *name, *model, *profile;
+  guint32 gpus;
+  const char *layout;
+} TailCase;
+
+/* All without overlap: the whole traffic shows. */
+static const TailCase cases[] = {
+  { "tail/zero0", "llama-3.1-8b", "torchtitan", 16, "tp=2,zero=0,overlap_dp=0" },
+  { "tail/zero1", "llama-3.1-8b", "torchtitan", 16, "tp=2,zero=1,overlap_dp=0" },
+  { "tail/zero2", "llama-3.1-8b", "torchtitan", 16, "tp=2,zero=2,overlap_dp=0" },
+  { "tail/zero2_pipelined", "llama-3.1-8b", "torchtitan", 16, "pp=2,zero=2,overlap_dp=0" },
+  { "tail/zero3", "llama-3.1-8b", "torchtitan", 16, "tp=2,zero=3,overlap_dp=0" },
+  { "tail/zero3_pipelined", "llama-3.1-8b", "torchtitan", 16, "pp=2,zero=3,overlap_dp=0" },
+  { "tail/experts", "mixtral-8x7b", "megatron", 32, "pp=2,ep=4,zero=1,overlap_dp=0" },
+  { "tail/experts_zero0", "mixtral-8x7b", "megatron", 32, "pp=2,ep=4,zero=0,overlap_dp=0" },
+};
+
+/* What one layout needs to be priced. */
+typedef struct {
+  Setting setting;
+  ModelLayout layout;
+  CostTemplate tmpl;
+  CostStageMap map;
+  CostPlacement placement;
+  CostContext context; /* with the groups of the tail, too */
+} Priced;
+
+static void
+priced_clear (Priced *priced)
+{
+  cost_stage_map_clear (&priced->map);
+  model_layout_clear (&priced->layout);
+  setting_clear (&priced->setting);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Priced, priced_clear)
+
+static void
+priced_init (Priced *p, const TailCase *c)
+{
+  GError *error = NULL;
+  CostBlockKinds kinds;
+  ModelRankMap ranks;
+  Setting *s = &p->setting;
+  setting_init (s, c->model, "hgx-h100", c->profile, c->gpus, 2048, 64);
+  setting_layout (s, c->layout, &p->layout);
+  g_autofree guint32 *layers = g_new (guint32, p->layout.pp * p->layout.vpp);
+  assert_true (model_stages_layers (s->arch, &p->layout, layers));
+  cost_block_kinds_init (&kinds, s->arch, &error);
+  assert_no_error (error);
+  cost_stage_map_init_recompute (&p->map, s->arch, &kinds, p->layout.pp, p->layout.vpp,
+                                 p->layout.schedule, layers,
+                                 cost_stage_map_recompute_layers (&p->layout));
+  cost_template_init (&p->tmpl, s->arch, &kinds, &s->job, &p->layout, s->profile, s->machine,
+                      &s->numbers, c->gpus, &error);
+  assert_no_error (error);
+  cost_placement_init (&p->placement, &s->problem, &p->layout, &p->tmpl);
+  model_rankmap_init (&ranks, &p->layout);
+  cost_context_init (&p->context, s->machine, s->profile, &s->numbers, &ranks);
+}
+
+/* Seconds of the collectives of @stream in a range of the program, or of its optimizer. */
+static double
+sum_s (const Priced *p, const ModelProgram *program, ModelOpRange range, ModelOpKind kind,
+       guint streams)
+{
+  double sum = 0;
+  for (guint32 i = range.first; i < range.first + range.count; i++) {
+    const ModelOp *op = &program->ops[i];
+    if (op->kind == kind && streams & 1u << op->stream)
+      sum += cost_op_s (&p->context, op);
+  }
+  return sum;
+}
+
+/* Reductions that ZeRO 2 makes after every micro-batch, where the cost model takes those of all
+ * layers for one message; ZeRO 3's are in the passes. */
+static double
+per_microbatch_s (const Priced *p, const ModelProgram *program)
+{
+  double bytes[MODEL_GROUP_N_KINDS] = { 0 }, sum = 0;
+  for (guint32 i = 0; i < program->n_ops && p->layout.zero == 2; i++) {
+    const ModelOp *op = &program->ops[i];
+    if (op->phase == MODEL_PHASE_BACKWARD_WEIGHT && op->stream == MODEL_STREAM_DP)
+      bytes[op->group] += (double)op->message_bytes;
+  }
+  for (guint i = 0; i < MODEL_GROUP_N_KINDS; i++)
+    if (bytes[i] > 0)
+      sum += cost_collective_s (&p->context.groups[i], MODEL_COLLECTIVE_REDUCE_SCATTER, bytes[i]);
+  return sum * (double)program->microbatches;
+}
+
+static void
+test_tail (void **state)
+{
+  const TailCase *c = *state;
+  g_auto (Priced) p = { 0 };
+  priced_init (&p, c);
+  const Setting *s = &p.setting;
+  for (guint32 rank = 0; rank < p.layout.pp; rank++) {
+    g_autoptr (GError) error = NULL;
+    const CostStageContent *content = &p.map.classes[p.map.class_of_rank[rank]].content;
+    CostWeights weights;
+    CostTail tail;
+    cost_weights_count (&weights, &p.tmpl, content, p.layout.pp > 1);
+    cost_tail (&tail, &s->problem, &p.layout, &p.tmpl, &p.placement, content, &weights,
+               model_layout_microbatches (&p.layout, &s->job), 1);
+    g_autoptr (ModelProgram) program
+        = model_program_new (s->arch, &s->job, &p.layout, s->profile, rank, &error);
+    assert_no_error (error);
+    double dp_s = sum_s (&p, program, program->tail, MODEL_OP_COLLECTIVE,
+                         1u << MODEL_STREAM_DP | 1u << MODEL_STREAM_PP)
+                  + per_microbatch_s (&p, program);
+    print_message ("%s rank %u: dp %.6f s, %.6f s\n", c->layout, rank, tail.dp_s, dp_s);
+    assert_near (tail.dp_s, dp_s, 1e-6);
+  }
+}
+
+int
+main (void)
+{
+  struct CMUnitTest tests[G_N_ELEMENTS (cases)];
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
+    tests[i] = (struct CMUnitTest){ .name = cases[i].name,
+                                    .test_func = test_tail,
+                                    .initial_state = (void *)&cases[i] };
+  return cmocka_run_group_tests (tests, NULL, NULL);
+}
