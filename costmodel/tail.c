@@ -112,22 +112,16 @@ embedding_s (const CostProblem *problem, const ModelLayout *layout, const CostTe
       || content->has_embedding == content->has_head)
     return 0;
   return cost_collective_s (&placement->embedding, MODEL_COLLECTIVE_ALL_REDUCE,
-                            real (tmpl->tied_weight_count) * problem->profile->reduce_bytes);
+                            real (tmpl->tied_weight_count)
+                                * model_profile_gradient_bytes (problem->profile));
 }
 
-/*
- * HBM traffic of the optimizer: the gradient is read for its norm and for the update, master
- * weights and moments are read and written, the 16-bit copy is written: 34 bytes with fp32
- * gradients and Adam (the time model's fit assumed 32).
- */
 static double
 optimizer_s (const CostProblem *problem, const ModelLayout *layout, const CostPlacement *placement,
              const CostWeights *weights)
 {
-  const ModelProfile *profile = problem->profile;
-  double gradient = profile->main_grad_bytes > 0 ? profile->main_grad_bytes : profile->grad_bytes;
-  double bytes
-      = 2 * gradient + 2 * (profile->master_bytes + profile->moment_bytes) + profile->param_bytes;
+  double bytes = model_profile_adam_read_bytes (problem->profile)
+                 + model_profile_adam_write_bytes (problem->profile);
   double count = updated_count (layout, placement, weights);
   return count * bytes / (problem->machine->gpu->hbm_bytes_per_s * problem->numbers->gpu.hbm_ratio);
 }
@@ -141,11 +135,11 @@ cost_tail (CostTail *out, const CostProblem *problem, const ModelLayout *layout,
   out->dp_s = dp_s (problem, layout, tmpl, placement, weights, microbatches, stage_s)
               + embedding_s (problem, layout, tmpl, placement, content)
               + mirror_s (problem, layout, placement, weights);
-  /* With sequence parallelism each tp rank saw its own tokens only. */
-  out->tp_s = layout->sp && layout->tp > 1 && weights->replicated > 0
-                  ? cost_collective_s (&placement->tp, MODEL_COLLECTIVE_ALL_REDUCE,
-                                       real (weights->replicated) * problem->profile->reduce_bytes)
-                  : 0;
+  out->tp_s = 0;
+  if (model_layout_sums_replicated (layout) && weights->replicated > 0)
+    out->tp_s = cost_collective_s (&placement->tp, MODEL_COLLECTIVE_ALL_REDUCE,
+                                   real (weights->replicated)
+                                       * model_profile_gradient_bytes (problem->profile));
   out->optimizer_s = optimizer_s (problem, layout, placement, weights);
   out->sum_s = out->dp_s + out->tp_s + out->optimizer_s;
 }

@@ -93,11 +93,9 @@ cost_template_init (CostTemplate *out, const ModelArch *arch, const CostBlockKin
   if (layout->sp && layout->tp > 1)
     rows = model_shard_ceil (rows, layout->tp);
   out->boundary_bytes = rows * arch->hidden * (guint64)out->element_bytes;
-  if (arch->tied) {
-    guint64 vocab
-        = model_params_padded_vocab (arch->vocab, layout->tp, MAX (profile->vocab_multiple, 1));
-    out->tied_weight_count = vocab / layout->tp * arch->hidden;
-  }
+  if (arch->tied)
+    out->tied_weight_count
+        = model_params_word_embedding_count (arch, layout->tp, profile->vocab_multiple);
   return check_widest (arch, job, layout, error)
          && price_blocks (out, arch, kinds, job, layout, error)
          && price_part (&out->embedding, out, arch, job, layout, MODEL_PART_EMBEDDING, 0,

@@ -118,6 +118,15 @@ model_zero_moves_per_microbatch (const ModelLayout *layout, guint zero)
   return layout->zero >= zero && layout->pp == 1;
 }
 
+/* Do tp ranks compute gradients of the weights that each of them holds whole from tokens of their
+ * own, so that they must sum them? With sequence parallelism, or where only a share of activations
+ * is synchronized. */
+static inline gboolean
+model_layout_sums_replicated (const ModelLayout *layout)
+{
+  return layout->tp > 1 && (layout->sp || layout->tp_sync < 1);
+}
+
 void model_layout_init (ModelLayout *layout, const ModelProfile *profile); /* all defaults */
 void model_layout_clear (ModelLayout *layout);
 void model_layout_copy (ModelLayout *to, const ModelLayout *from); /* @to: uninitialised */

@@ -34,7 +34,7 @@ lower_embedding (Lower *b)
 static guint32
 logits_tensor (Lower *b, const char *name, ModelDtype dtype, double bytes_per_logit)
 {
-  guint64 chunks = MAX (b->profile->loss_chunks, 1);
+  guint64 chunks = b->profile->loss_chunks;
   guint64 rows = model_shard_ceil (b->tokens, chunks);
   guint32 id
       = lower_tensor (b, name, MODEL_ROLE_LOGITS, dtype, LOWER_COLUMN, rows, b->padded_vocab);

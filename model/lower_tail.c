@@ -8,9 +8,10 @@
  * parameters gathered and reduces after the last micro-batch). hsdp: shards lie within a group,
  * whose copies are then all-reduced. Routed experts do all this over their own data-parallel group.
  *
- * Bytes: gradients at the profile's reduce_bytes, parameters at the storage dtype. Adam reads
- * gradient, fp32 weights and moments of its shard and writes weights, moments and the 16-bit copy:
- * 30 B per parameter for the usual 4 + 4 + 8 and 4 + 8 + 2.
+ * Bytes: gradients at the profile's reduce_bytes, parameters at the storage dtype; gradients that
+ * tp ranks or two stages share are summed as they lie. Adam: model/profile.h, of the shard.
+ *
+ * costmodel/tail.c sums the same in closed form; a test holds the two together.
  */
 #include "model/lower-private.h"
 #include "model/program.h"
@@ -39,28 +40,19 @@ add_collective (Tail *tail, const char *name, ModelCollectiveKind kind, ModelGro
   g_array_append_val (tail->ops, op);
 }
 
-static double
-gradient_bytes (const ModelProfile *profile)
-{
-  return profile->main_grad_bytes > 0 ? profile->main_grad_bytes
-         : profile->grad_bytes > 0    ? profile->grad_bytes
-                                      : profile->reduce_bytes;
-}
-
 static void
 add_adam (Tail *tail, const char *name, guint64 weights)
 {
   const ModelProfile *p = tail->profile;
   if (weights == 0)
     return;
-  double states = p->master_bytes + p->moment_bytes;
   ModelOp op = { .kind = MODEL_OP_ADAM,
                  .phase = MODEL_PHASE_TAIL,
                  .stream = MODEL_STREAM_COMPUTE,
                  .dtype = MODEL_DTYPE_FP32,
                  .name = name,
-                 .read_bytes = (guint64)((gradient_bytes (p) + states) * (double)weights),
-                 .write_bytes = (guint64)((states + p->param_bytes) * (double)weights) };
+                 .read_bytes = (guint64)(model_profile_adam_read_bytes (p) * (double)weights),
+                 .write_bytes = (guint64)(model_profile_adam_write_bytes (p) * (double)weights) };
   g_array_append_val (tail->ops, op);
 }
 
@@ -93,15 +85,14 @@ reduce_shared (Tail *tail, const ModelArch *arch, guint64 replicated_weights,
                gboolean shares_embedding)
 {
   const ModelLayout *layout = tail->layout;
-  double bytes = gradient_bytes (tail->profile);
-  if (layout->sp || layout->tp_sync < 1)
+  double bytes = model_profile_gradient_bytes (tail->profile);
+  if (model_layout_sums_replicated (layout))
     add_collective (tail, "replicated_gradients", MODEL_COLLECTIVE_ALL_REDUCE, MODEL_GROUP_TP,
                     MODEL_STREAM_TP, (double)replicated_weights * bytes);
   if (!shares_embedding)
     return;
-  guint64 vocab
-      = model_params_padded_vocab (arch->vocab, layout->tp, MAX (tail->profile->vocab_multiple, 1));
-  double count = (double)model_shard_ceil (vocab, layout->tp) * (double)arch->hidden;
+  double count
+      = (double)model_params_word_embedding_count (arch, layout->tp, tail->profile->vocab_multiple);
   add_collective (tail, "embedding_gradient", MODEL_COLLECTIVE_ALL_REDUCE, MODEL_GROUP_EMBEDDING,
                   MODEL_STREAM_PP, count * bytes);
 }
