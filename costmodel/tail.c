@@ -31,29 +31,38 @@ updated_count (const ModelLayout *layout, const CostPlacement *placement,
                           : real (weights->dense) + real (weights->expert);
 }
 
+/* Where one kind of weights reduces and lies. */
 typedef struct {
-  double reduce_s, gather_s;
+  const CostGroup *all, *shard, *replicate;
+  guint32 shard_ranks;
+  double count; /* weights of the rank */
+} Weights;
+
+typedef struct {
+  double reduce_s; /* of the shard, or of everything without ZeRO */
+  double gather_s;
+  double copies_s; /* sum of a shard over its copies, once per step */
 } Traffic;
 
-static Traffic
-traffic_of (const CostGroup *all, const CostGroup *shard, const CostGroup *replicate,
-            guint32 shard_ranks, guint zero, double count, double reduce_bytes,
-            double element_bytes)
+static void
+add_traffic (Traffic *sum, const Weights *weights, guint zero, double reduce_bytes,
+             double element_bytes)
 {
-  Traffic traffic = { 0 };
+  double count = weights->count;
   if (!(count > 0))
-    return traffic;
+    return;
   if (zero == 0) {
-    traffic.reduce_s = cost_collective_s (all, MODEL_COLLECTIVE_ALL_REDUCE, count * reduce_bytes);
-    return traffic;
+    sum->reduce_s
+        += cost_collective_s (weights->all, MODEL_COLLECTIVE_ALL_REDUCE, count * reduce_bytes);
+    return;
   }
-  traffic.reduce_s
-      = cost_collective_s (shard, MODEL_COLLECTIVE_REDUCE_SCATTER, count * reduce_bytes);
-  traffic.gather_s = cost_collective_s (shard, MODEL_COLLECTIVE_ALL_GATHER, count * element_bytes);
-  if (replicate != NULL && replicate->ranks > 1)
-    traffic.reduce_s += cost_collective_s (replicate, MODEL_COLLECTIVE_ALL_REDUCE,
-                                           count / shard_ranks * reduce_bytes);
-  return traffic;
+  sum->reduce_s
+      += cost_collective_s (weights->shard, MODEL_COLLECTIVE_REDUCE_SCATTER, count * reduce_bytes);
+  sum->gather_s
+      += cost_collective_s (weights->shard, MODEL_COLLECTIVE_ALL_GATHER, count * element_bytes);
+  if (weights->replicate->ranks > 1)
+    sum->copies_s += cost_collective_s (weights->replicate, MODEL_COLLECTIVE_ALL_REDUCE,
+                                        count / weights->shard_ranks * reduce_bytes);
 }
 
 static double
@@ -67,26 +76,21 @@ dp_s (const CostProblem *problem, const ModelLayout *layout, const CostTemplate 
       const CostPlacement *placement, const CostWeights *weights, guint64 microbatches,
       double stage_s)
 {
-  const ModelProfile *profile = problem->profile;
+  const CostShards *shards = &placement->shards;
+  const Weights dense = { &placement->dp, &placement->shard, &placement->replicate,
+                          shards->shard_ranks, real (weights->dense) };
+  const Weights expert = { &placement->edp, &placement->expert_shard, &placement->expert_replicate,
+                           shards->expert_shard_ranks, real (weights->expert) };
   double hidden_s = layout->overlap_dp ? problem->numbers->profile.overlap_dp_ratio * stage_s : 0;
-  if (model_zero_moves_per_microbatch (layout, 3)) {
-    /* Only the copies' all-reduce is left for the end of the step. */
-    double shard_bytes = sharded_count (placement, weights) * profile->reduce_bytes;
-    return placement->replicate.ranks > 1
-               ? exposed_s (cost_collective_s (&placement->replicate, MODEL_COLLECTIVE_ALL_REDUCE,
-                                               shard_bytes),
-                            hidden_s)
-               : 0;
-  }
-  Traffic dense = traffic_of (&placement->dp, &placement->shard, &placement->replicate,
-                              placement->shards.shard_ranks, layout->zero, real (weights->dense),
-                              profile->reduce_bytes, tmpl->element_bytes);
-  Traffic expert = traffic_of (&placement->edp, &placement->edp, NULL, 1, layout->zero,
-                               real (weights->expert), profile->reduce_bytes, tmpl->element_bytes);
-  double reduce_s = dense.reduce_s + expert.reduce_s;
-  double all_s = exposed_s (reduce_s + dense.gather_s + expert.gather_s, hidden_s);
+  double reduce_bytes = problem->profile->reduce_bytes;
+  Traffic sum = { 0 };
+  add_traffic (&sum, &dense, layout->zero, reduce_bytes, tmpl->element_bytes);
+  add_traffic (&sum, &expert, layout->zero, reduce_bytes, tmpl->element_bytes);
+  if (model_zero_moves_per_microbatch (layout, 3))
+    return exposed_s (sum.copies_s, hidden_s);
+  double all_s = exposed_s (sum.reduce_s + sum.copies_s + sum.gather_s, hidden_s);
   if (model_zero_moves_per_microbatch (layout, 2))
-    all_s += real (microbatches - 1) * exposed_s (reduce_s, hidden_s);
+    all_s += real (microbatches - 1) * exposed_s (sum.reduce_s, hidden_s);
   return all_s;
 }
 

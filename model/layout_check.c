@@ -155,7 +155,9 @@ zero_fits (const Question *q)
     return FALSE;
   if (l->hsdp == 0)
     return TRUE;
-  return l->zero > 0 && ((guint64)l->dp * l->cp) % l->hsdp == 0;
+  /* Experts lie over the same ranks as the other shards (model/rankmap.h). */
+  return l->zero > 0 && ((guint64)l->dp * l->cp) % l->hsdp == 0
+         && ((guint64)l->hsdp * l->tp) % ((guint64)l->ep * l->etp) == 0;
 }
 
 gboolean

@@ -6,7 +6,7 @@
  * zero 3      parameters and gradients moved with every micro-batch; update of the shard only
  * With pipelining zero 2 and 3 reduce and gather once per step, like zero 1 (torchtitan keeps
  * parameters gathered and reduces after the last micro-batch). hsdp: shards lie within a group,
- * whose copies are then all-reduced. Routed experts do all this over their own data-parallel group.
+ * whose copies are then all-reduced. Routed experts do all this over groups of their own.
  *
  * Bytes: gradients at the profile's reduce_bytes, parameters at the storage dtype; gradients that
  * tp ranks or two stages share are summed as they lie. Adam: model/profile.h, of the shard.
@@ -56,16 +56,9 @@ add_adam (Tail *tail, const char *name, guint64 weights)
   g_array_append_val (tail->ops, op);
 }
 
-/* Group in which dense shards lie. */
-static ModelGroupKind
-shard_group (const ModelLayout *layout)
-{
-  return layout->hsdp > 0 ? MODEL_GROUP_HSDP_SHARD : MODEL_GROUP_DPCP;
-}
-
 static void
 reduce_gradients (Tail *tail, const char *name, guint64 weights, ModelGroupKind group,
-                  gboolean has_replicas)
+                  ModelGroupKind replicas)
 {
   double bytes = (double)weights * tail->profile->reduce_bytes;
   gboolean sharded = tail->layout->zero > 0;
@@ -73,10 +66,9 @@ reduce_gradients (Tail *tail, const char *name, guint64 weights, ModelGroupKind 
     add_collective (tail, name,
                     sharded ? MODEL_COLLECTIVE_REDUCE_SCATTER : MODEL_COLLECTIVE_ALL_REDUCE, group,
                     MODEL_STREAM_DP, bytes);
-  if (sharded && has_replicas)
-    add_collective (tail, "replica_gradients", MODEL_COLLECTIVE_ALL_REDUCE,
-                    MODEL_GROUP_HSDP_REPLICATE, MODEL_STREAM_DP,
-                    bytes / tail->map.groups[group].size);
+  if (sharded && tail->layout->hsdp > 0)
+    add_collective (tail, "replica_gradients", MODEL_COLLECTIVE_ALL_REDUCE, replicas,
+                    MODEL_STREAM_DP, bytes / tail->map.groups[group].size);
 }
 
 /* Gradients that ranks computed from different tokens, or for one matrix on two stages. */
@@ -103,22 +95,26 @@ model_lower_tail (const ModelArch *arch, const ModelLayout *layout, const ModelP
                   gboolean shares_embedding, GArray *ops)
 {
   Tail tail = { .layout = layout, .profile = profile, .ops = ops };
-  ModelGroupKind group = layout->zero > 0 ? shard_group (layout) : MODEL_GROUP_DPCP;
+  ModelGroupKind dense
+      = layout->zero > 0 ? model_layout_shard_group (layout, FALSE) : MODEL_GROUP_DPCP;
+  ModelGroupKind expert
+      = layout->zero > 0 ? model_layout_shard_group (layout, TRUE) : MODEL_GROUP_EDP;
   guint element_bytes = model_dtype_bits (model_dtype_storage (layout->dtype)) / 8;
   model_rankmap_init (&tail.map, layout);
   gboolean sharded = layout->zero > 0;
   /* Shared gradients first: afterwards a rank with ZeRO has its own shard of them only, and two
    * stages cut their shards differently. */
   reduce_shared (&tail, arch, replicated_weights, shares_embedding);
-  reduce_gradients (&tail, "gradients", weights, group, layout->hsdp > 0);
-  reduce_gradients (&tail, "expert_gradients", expert_weights, MODEL_GROUP_EDP, FALSE);
-  guint32 shards = sharded ? tail.map.groups[group].size : 1, edp = sharded ? tail.map.edp : 1;
+  reduce_gradients (&tail, "gradients", weights, dense, MODEL_GROUP_HSDP_REPLICATE);
+  reduce_gradients (&tail, "expert_gradients", expert_weights, expert, MODEL_GROUP_EDP_REPLICATE);
+  guint32 shards = sharded ? tail.map.groups[dense].size : 1;
+  guint32 expert_shards = sharded ? tail.map.groups[expert].size : 1;
   add_adam (&tail, "adam", model_shard_ceil (weights, shards));
-  add_adam (&tail, "adam_experts", model_shard_ceil (expert_weights, edp));
+  add_adam (&tail, "adam_experts", model_shard_ceil (expert_weights, expert_shards));
   if (!sharded || model_zero_moves_per_microbatch (layout, 3))
     return;
-  add_collective (&tail, "parameters", MODEL_COLLECTIVE_ALL_GATHER, group, MODEL_STREAM_DP,
+  add_collective (&tail, "parameters", MODEL_COLLECTIVE_ALL_GATHER, dense, MODEL_STREAM_DP,
                   (double)weights * element_bytes);
-  add_collective (&tail, "expert_parameters", MODEL_COLLECTIVE_ALL_GATHER, MODEL_GROUP_EDP,
-                  MODEL_STREAM_DP, (double)expert_weights * element_bytes);
+  add_collective (&tail, "expert_parameters", MODEL_COLLECTIVE_ALL_GATHER, expert, MODEL_STREAM_DP,
+                  (double)expert_weights * element_bytes);
 }

@@ -25,6 +25,14 @@ static const TailCase cases[] = {
   { "tail/tied", "gpt2-xl", "fsdp", 16, "pp=2,zero=1,overlap_dp=0" },
   { "tail/tied_padded", "gpt2-xl", "megatron", 20, "pp=2,tp=5" },
   { "tail/experts", "mixtral-8x7b", "megatron", 32, "pp=2,ep=4,zero=1,overlap_dp=0" },
+  { "tail/hsdp_zero1", "llama-3.1-8b", "torchtitan", 32, "hsdp=8,zero=1,overlap_dp=0" },
+  { "tail/hsdp_zero2", "llama-3.1-8b", "torchtitan", 32, "hsdp=8,zero=2,overlap_dp=0" },
+  { "tail/hsdp_zero3", "llama-3.1-8b", "torchtitan", 32, "hsdp=8,zero=3,overlap_dp=0" },
+  { "tail/hsdp_experts", "mixtral-8x7b", "torchtitan", 32, "ep=4,hsdp=8,zero=1,overlap_dp=0" },
+  { "tail/hsdp_experts_zero2", "mixtral-8x7b", "torchtitan", 32,
+    "ep=4,hsdp=8,zero=2,overlap_dp=0" },
+  { "tail/hsdp_experts_whole", "mixtral-8x7b", "torchtitan", 32,
+    "ep=8,hsdp=8,zero=1,overlap_dp=0" },
   { "tail/experts_zero0", "mixtral-8x7b", "megatron", 32, "pp=2,ep=4,zero=0,overlap_dp=0" },
 };
 

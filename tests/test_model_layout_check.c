@@ -160,6 +160,10 @@ static const CheckCase cases[] = {
   { "zero/3_with_pp_of_titan", &dense, &job, &titan, 8, "pp=4,zero=3", MODEL_LEGAL, NULL },
   { "zero/3_alone", &dense, &job, &megatron, 8, "zero=3", MODEL_LEGAL, NULL },
   { "zero/hsdp", &dense, &job, &megatron, 16, "zero=3,hsdp=8", MODEL_LEGAL, NULL },
+  { "zero/hsdp_experts", &moe, &job, &megatron, 16, "ep=4,zero=1,hsdp=4", MODEL_LEGAL, NULL },
+  { "zero/hsdp_below_experts", &moe, &job, &megatron, 16, "ep=4,zero=1,hsdp=2", MODEL_ILLEGAL_ZERO,
+    "hsdp=2: hsdp·tp = 2 ranks hold one copy of the shards, experts too, and must be a multiple of "
+    "ep·etp = 4; legal hsdp: 4, 8, 16" },
   { "zero/hsdp_without_zero", &dense, &job, &megatron, 16, "hsdp=8", MODEL_ILLEGAL_ZERO,
     "found zero=0" },
   { "zero/hsdp_3", &dense, &job, &megatron, 16, "zero=3,hsdp=3", MODEL_ILLEGAL_ZERO,
