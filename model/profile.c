@@ -1,6 +1,6 @@
 /* model/profile.c - reads catalog/profiles/SLUG.ini. Every switch must be there: none is guessed. */
 #include "model/profile.h"
-#include "base/text.h"
+#include "base/suggest.h"
 #include "model/dtype.h"
 #include <string.h>
 
@@ -106,12 +106,12 @@ read_dtypes (BaseIni *ini, ModelProfile *profile, GError **error)
   g_auto (GStrv) names = base_ini_get_list (ini, "model", "dtypes");
   if (!require (ini, "model", "dtypes", error))
     return FALSE;
-  for (guint i = 0; names != NULL && names[i] != NULL; i++) {
-    ModelDtype dtype;
-    if (!model_dtype_parse (names[i], &dtype)) {
-      base_ini_set_error (ini, "model", "dtypes", error,
-                          "found '%s', expected some of bf16, fp16, fp8, mxfp8, nvfp4, fp32",
-                          names[i]);
+  for (guint i = 0; names[i] != NULL; i++) {
+    gint dtype = base_name_index (names[i], model_dtype_names);
+    if (dtype < 0) {
+      g_autofree char *expected = base_suggest_one_of (names[i], model_dtype_names);
+      base_ini_set_error (ini, "model", "dtypes", error, "found '%s', expected %s", names[i],
+                          expected);
       return FALSE;
     }
     profile->dtypes |= 1u << dtype;
@@ -135,20 +135,17 @@ static const struct {
 };
 
 static gboolean
-check_row_default (BaseIni *ini, guint column, const char *value, GError **error)
+check_row_default (BaseIni *ini, guint column, GError **error)
 {
   const char *name = row_columns[column].column;
   guint64 count;
-  ModelDtype dtype;
   if (row_columns[column].max > 0)
     return base_ini_get_count (ini, "row_defaults", name, row_columns[column].min,
                                row_columns[column].max, &count, error);
-  if (!g_str_equal (name, "dtype") || model_dtype_parse (value, &dtype))
-    return TRUE;
-  g_autofree char *shown = base_text_excerpt (value, -1);
-  base_ini_set_error (ini, "row_defaults", name, error,
-                      "found '%s', expected one of bf16, fp16, fp8, mxfp8, nvfp4, fp32", shown);
-  return FALSE;
+  guint dtype;
+  return !g_str_equal (name, "dtype")
+         || base_ini_get_enum_optional (ini, "row_defaults", name, model_dtype_names, &dtype,
+                                        error);
 }
 
 static gboolean
@@ -160,7 +157,7 @@ read_row_defaults (BaseIni *ini, ModelProfile *profile, GError **error)
     if (!base_ini_has_key (ini, "row_defaults", column))
       continue;
     const char *value = base_ini_get_string (ini, "row_defaults", column, error);
-    if (value == NULL || !check_row_default (ini, i, value, error))
+    if (value == NULL || !check_row_default (ini, i, error))
       return FALSE;
     g_hash_table_insert (profile->row_defaults, g_strdup (column), g_strdup (value));
   }
