@@ -160,9 +160,9 @@ typedef enum {
   MODEL_ILLEGAL_STAGES,   /* a stage without a layer, list of wrong length or sum */
   MODEL_ILLEGAL_VPP,      /* interleaved needs pp > 1 (pp > 2 without p2p overlap), m % pp */
   MODEL_ILLEGAL_SCHEDULE, /* schedule's own demands on p, m, v */
-  MODEL_ILLEGAL_ZERO, /* ZeRO-2/3 with pipelining where the profile forbids it; hsdp not dividing,
+  MODEL_ILLEGAL_ZERO, /* a ZeRO stage that the profile does not have, or not with pipelining; hsdp not dividing,
                          or its ranks not the experts' */
-  MODEL_ILLEGAL_SP,   /* sp with tp = 1, tp_sync < 1 with sp; overlap_tp without sp, unless the
+  MODEL_ILLEGAL_SP,        /* sp with tp = 1, tp_sync < 1 with sp; overlap_tp without sp, unless the
                        profile overlaps by default: then it does so with sp only; experts with tp
                        without sp where the profile refuses to train them */
   MODEL_ILLEGAL_RECOMPUTE, /* modules the model or the kernel does not have; n out of range */

@@ -151,7 +151,7 @@ static gboolean
 zero_fits (const Question *q)
 {
   const ModelLayout *l = q->layout;
-  if (l->pp > 1 && l->zero > q->profile->max_zero_with_pp)
+  if (l->zero > q->profile->max_zero || (l->pp > 1 && l->zero > q->profile->max_zero_with_pp))
     return FALSE;
   if (l->hsdp == 0)
     return TRUE;

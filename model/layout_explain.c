@@ -247,6 +247,9 @@ explain_zero (const Refusal *r)
 {
   const ModelLayout *l = r->layout;
   guint64 ranks = (guint64)l->dp * l->cp;
+  if (l->zero > r->profile->max_zero)
+    return g_strdup_printf ("zero=%u is not in the framework of profile '%s'; legal zero: 0 to %u",
+                            l->zero, r->profile->name, r->profile->max_zero);
   if (l->pp > 1 && l->zero > r->profile->max_zero_with_pp)
     return g_strdup_printf (
         "zero=%u does not work with pp=%u in profile '%s'; legal zero: 0 to %u, "

@@ -185,6 +185,17 @@ finish (BaseIni *ini, GError **error)
   return base_ini_finish (ini, known, error);
 }
 
+/* The one switch that most frameworks need not state. */
+static gboolean
+read_max_zero (BaseIni *ini, ModelProfile *profile, GError **error)
+{
+  guint64 stage = 3;
+  if (!base_ini_get_count_optional (ini, "communication", "max_zero", 0, 3, &stage, error))
+    return FALSE;
+  profile->max_zero = (guint8)stage;
+  return TRUE;
+}
+
 ModelProfile *
 model_profile_from_ini (BaseIni *ini, const char *name, GError **error)
 {
@@ -198,7 +209,9 @@ model_profile_from_ini (BaseIni *ini, const char *name, GError **error)
   for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
     if (!read_key (ini, &keys[i], profile, error))
       return NULL;
-  if (!check_states (ini, profile, error) || !read_dtypes (ini, profile, error)
+  if (!read_max_zero (ini, profile, error) || !check_states (ini, profile, error)
+      || !read_dtypes (ini, profile, error)
+
       || !read_row_defaults (ini, profile, error) || !finish (ini, error))
     return NULL;
   return g_steal_pointer (&profile);

@@ -42,6 +42,7 @@ typedef struct {
   gboolean overlap_p2p; /* pipeline send/recv overlapped where the schedule allows, by default */
   guint32 fsdp_units_in_flight;   /* units gathered at once: the current one and those prefetched */
   gboolean reshard_after_forward; /* FSDP without pipelining frees parameters after forward */
+  guint8 max_zero;                /* highest ZeRO stage there is; a file may leave it out: 3 */
   guint8 max_zero_with_pp;        /* highest ZeRO stage that works with pp > 1 */
 
   /* loss */
