@@ -54,6 +54,7 @@ add_profile (JsonBuilder *builder, const ModelProfile *p)
     cli_json_number (builder, numbers[i].key, numbers[i].value);
   cli_json_count (builder, "bucket_elements", (gint64)p->bucket_elements);
   cli_json_count (builder, "fsdp_units_in_flight", p->fsdp_units_in_flight);
+  cli_json_count (builder, "max_zero", p->max_zero);
   cli_json_count (builder, "max_zero_with_pp", p->max_zero_with_pp);
   cli_json_count (builder, "loss_chunks", p->loss_chunks);
   cli_json_count (builder, "vocab_multiple", p->vocab_multiple);

@@ -176,8 +176,9 @@ cost_block_init (CostBlock *block, const CostContext *context, const ModelLayout
                  const ModelSegment *segment)
 {
   const CostNumbers *numbers = context->numbers;
-  double overlap = layout->overlap_tp ? numbers->profile.overlap_tp_ratio
-                                      : numbers->step.unoverlapped_tp_ratio;
+  /* Userbuffers and asynchronous collectives act on sequence-parallel ones only. */
+  double overlap = layout->overlap_tp && layout->sp ? numbers->profile.overlap_tp_ratio
+                                                    : numbers->step.unoverlapped_tp_ratio;
   Walk walk = { .context = context, .tp_exposed_ratio = 1 - overlap };
   memset (block, 0, sizeof *block);
   for (guint i = 0; i < segment->n_ops; i++)

@@ -3,13 +3,6 @@
 #include "costmodel/evaluate.h"
 G_BEGIN_DECLS
 
-/* FSDP shards parameters and no pipeline keeps them gathered: traffic belongs to every pass. */
-static inline gboolean
-cost_is_fsdp (const ModelLayout *layout)
-{
-  return layout->zero == 3 && layout->pp == 1;
-}
-
 /* One micro-batch of a content. */
 typedef struct {
   double forward_s, backward_input_s, backward_weight_s; /* FSDP's traffic included */

@@ -119,6 +119,30 @@ model_layout_n_stages (const ModelLayout *layout)
   return model_schedule_n_stages (layout->schedule, layout->pp, layout->vpp);
 }
 
+/* Does ZeRO stage @zero's traffic happen with every micro-batch: reduction of gradients (2),
+ * gathers of parameters (3)? Not with pipelining, where both happen once per step. */
+static inline gboolean
+model_zero_moves_per_microbatch (const ModelLayout *layout, guint zero)
+{
+  return layout->zero >= zero && layout->pp == 1;
+}
+
+/* Does every rank sum whole gradients, not shards? Without ZeRO, and in ZeRO 1 of some profiles. */
+static inline gboolean
+model_zero_all_reduces (const ModelLayout *layout, const ModelProfile *profile)
+{
+  return layout->zero == 0 || (layout->zero == 1 && profile->all_reduces_zero1);
+}
+
+/* Do tp ranks compute gradients of the weights that each of them holds whole from tokens of their
+ * own, so that they must sum them? With sequence parallelism, or where only a share of activations
+ * is synchronized. */
+static inline gboolean
+model_layout_sums_replicated (const ModelLayout *layout)
+{
+  return layout->tp > 1 && (layout->sp || layout->tp_sync < 1);
+}
+
 void model_layout_init (ModelLayout *layout, const ModelProfile *profile); /* all defaults */
 void model_layout_clear (ModelLayout *layout);
 void model_layout_copy (ModelLayout *to, const ModelLayout *from); /* @to: uninitialised */
@@ -153,8 +177,9 @@ typedef enum {
   MODEL_ILLEGAL_STAGES,   /* a stage without a layer, list of wrong length or sum */
   MODEL_ILLEGAL_VPP,      /* interleaved needs pp > 1 (pp > 2 without p2p overlap), m % pp */
   MODEL_ILLEGAL_SCHEDULE, /* schedule's own demands on p, m, v */
-  MODEL_ILLEGAL_ZERO, /* ZeRO-2/3 with pipelining where the profile forbids it; hsdp not dividing */
-  MODEL_ILLEGAL_SP,   /* sp with tp = 1, tp_sync < 1 with sp; overlap_tp without sp, unless the
+  MODEL_ILLEGAL_ZERO, /* a ZeRO stage that the profile does not have, or not with pipelining; hsdp not dividing,
+                         or its ranks not the experts' */
+  MODEL_ILLEGAL_SP,        /* sp with tp = 1, tp_sync < 1 with sp; overlap_tp without sp, unless the
                        profile overlaps by default: then it does so with sp only; experts with tp
                        without sp where the profile refuses to train them */
   MODEL_ILLEGAL_RECOMPUTE, /* modules the model or the kernel does not have; n out of range */

@@ -125,8 +125,6 @@ parse_schedule (ParseState *state, const char *key, const char *value, gsize off
   guint kind;
   if (!parse_word (key, value, model_schedule_names, &kind, error))
     return FALSE;
-  if (kind == MODEL_SCHEDULE_FILE)
-    return refuse (key, value, error, "a path after it: 'file:PATH'");
   state->layout->schedule = kind;
   return TRUE;
 }
@@ -165,8 +163,10 @@ parse_cuda_graph (ParseState *state, const char *key, const char *value, gsize o
 static gboolean
 parse_dtype (ParseState *state, const char *key, const char *value, gsize offset, GError **error)
 {
-  if (!model_dtype_parse (value, &state->layout->dtype))
-    return refuse (key, value, error, "one of bf16, fp16, fp8, mxfp8, nvfp4, fp32");
+  guint dtype;
+  if (!parse_word (key, value, model_dtype_names, &dtype, error))
+    return FALSE;
+  state->layout->dtype = dtype;
   return TRUE;
 }
 

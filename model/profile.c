@@ -1,6 +1,6 @@
 /* model/profile.c - reads catalog/profiles/SLUG.ini. Every switch must be there: none is guessed. */
 #include "model/profile.h"
-#include "base/text.h"
+#include "base/suggest.h"
 #include "model/dtype.h"
 #include <string.h>
 
@@ -109,12 +109,12 @@ read_dtypes (BaseIni *ini, ModelProfile *profile, GError **error)
   g_auto (GStrv) names = base_ini_get_list (ini, "model", "dtypes");
   if (!require (ini, "model", "dtypes", error))
     return FALSE;
-  for (guint i = 0; names != NULL && names[i] != NULL; i++) {
-    ModelDtype dtype;
-    if (!model_dtype_parse (names[i], &dtype)) {
-      base_ini_set_error (ini, "model", "dtypes", error,
-                          "found '%s', expected some of bf16, fp16, fp8, mxfp8, nvfp4, fp32",
-                          names[i]);
+  for (guint i = 0; names[i] != NULL; i++) {
+    gint dtype = base_name_index (names[i], model_dtype_names);
+    if (dtype < 0) {
+      g_autofree char *expected = base_suggest_one_of (names[i], model_dtype_names);
+      base_ini_set_error (ini, "model", "dtypes", error, "found '%s', expected %s", names[i],
+                          expected);
       return FALSE;
     }
     profile->dtypes |= 1u << dtype;
@@ -138,20 +138,17 @@ static const struct {
 };
 
 static gboolean
-check_row_default (BaseIni *ini, guint column, const char *value, GError **error)
+check_row_default (BaseIni *ini, guint column, GError **error)
 {
   const char *name = row_columns[column].column;
   guint64 count;
-  ModelDtype dtype;
   if (row_columns[column].max > 0)
     return base_ini_get_count (ini, "row_defaults", name, row_columns[column].min,
                                row_columns[column].max, &count, error);
-  if (!g_str_equal (name, "dtype") || model_dtype_parse (value, &dtype))
-    return TRUE;
-  g_autofree char *shown = base_text_excerpt (value, -1);
-  base_ini_set_error (ini, "row_defaults", name, error,
-                      "found '%s', expected one of bf16, fp16, fp8, mxfp8, nvfp4, fp32", shown);
-  return FALSE;
+  guint dtype;
+  return !g_str_equal (name, "dtype")
+         || base_ini_get_enum_optional (ini, "row_defaults", name, model_dtype_names, &dtype,
+                                        error);
 }
 
 static gboolean
@@ -163,7 +160,7 @@ read_row_defaults (BaseIni *ini, ModelProfile *profile, GError **error)
     if (!base_ini_has_key (ini, "row_defaults", column))
       continue;
     const char *value = base_ini_get_string (ini, "row_defaults", column, error);
-    if (value == NULL || !check_row_default (ini, i, value, error))
+    if (value == NULL || !check_row_default (ini, i, error))
       return FALSE;
     g_hash_table_insert (profile->row_defaults, g_strdup (column), g_strdup (value));
   }
@@ -191,6 +188,17 @@ finish (BaseIni *ini, GError **error)
   return base_ini_finish (ini, known, error);
 }
 
+/* The one switch that most frameworks need not state. */
+static gboolean
+read_max_zero (BaseIni *ini, ModelProfile *profile, GError **error)
+{
+  guint64 stage = 3;
+  if (!base_ini_get_count_optional (ini, "communication", "max_zero", 0, 3, &stage, error))
+    return FALSE;
+  profile->max_zero = (guint8)stage;
+  return TRUE;
+}
+
 ModelProfile *
 model_profile_from_ini (BaseIni *ini, const char *name, GError **error)
 {
@@ -204,7 +212,9 @@ model_profile_from_ini (BaseIni *ini, const char *name, GError **error)
   for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
     if (!read_key (ini, &keys[i], profile, error))
       return NULL;
-  if (!check_states (ini, profile, error) || !read_dtypes (ini, profile, error)
+  if (!read_max_zero (ini, profile, error) || !check_states (ini, profile, error)
+      || !read_dtypes (ini, profile, error)
+
       || !read_row_defaults (ini, profile, error) || !finish (ini, error))
     return NULL;
   return g_steal_pointer (&profile);

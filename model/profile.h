@@ -49,6 +49,7 @@ typedef struct {
   gboolean overlap_p2p; /* pipeline send/recv overlapped where the schedule allows, by default */
   guint32 fsdp_units_in_flight;   /* units gathered at once: the current one and those prefetched */
   gboolean reshard_after_forward; /* FSDP without pipelining frees parameters after forward */
+  guint8 max_zero;                /* highest ZeRO stage there is; a file may leave it out: 3 */
   guint8 max_zero_with_pp;        /* highest ZeRO stage that works with pp > 1 */
 
   /* loss */
@@ -80,4 +81,27 @@ void model_profile_free (ModelProfile *profile);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (ModelProfile, model_profile_free)
 /* First profile of the catalog whose frameworks= match @framework, "generic" if none. (owned) */
 char *model_profile_for_framework (const BaseCatalog *catalog, const char *framework);
+
+/* Bytes of a weight's gradient at rest: the main gradient's where there is one. */
+static inline double
+model_profile_gradient_bytes (const ModelProfile *profile)
+{
+  return profile->main_grad_bytes > 0 ? profile->main_grad_bytes
+         : profile->grad_bytes > 0    ? profile->grad_bytes
+                                      : profile->reduce_bytes;
+}
+
+/* HBM traffic of Adam per weight: the gradient is read for its norm and for the update, fp32
+ * weight and moments are read and written, the 16-bit copy is written. 20 B and 14 B for the usual
+ * 4 + 4 + 8 and 2. */
+static inline double
+model_profile_adam_read_bytes (const ModelProfile *profile)
+{
+  return 2 * model_profile_gradient_bytes (profile) + profile->master_bytes + profile->moment_bytes;
+}
+static inline double
+model_profile_adam_write_bytes (const ModelProfile *profile)
+{
+  return profile->master_bytes + profile->moment_bytes + profile->param_bytes;
+}
 G_END_DECLS

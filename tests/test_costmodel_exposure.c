@@ -104,7 +104,8 @@ hand_attention (ModelOpPhase phase, guint64 us)
                                    .kernel = MODEL_ATTN_FLASH } };
 }
 
-static const ModelLayout plain = { 0 }, overlapped = { .overlap_tp = TRUE };
+static const ModelLayout plain = { 0 }, without_sp = { .overlap_tp = TRUE },
+                         overlapped = { .overlap_tp = TRUE, .sp = TRUE };
 
 static void
 price (CostBlock *block, ModelOp *ops, guint n_ops, guint n_forward, guint n_recompute,
@@ -164,6 +165,10 @@ test_tp_exposure (void **state)
   price (&block, ops, G_N_ELEMENTS (ops), 2, 0, &plain, 0);
   assert_near (block.exposed_tp_s[COST_PASS_FORWARD], 36e-6, 1e-9); /* 40 x (1 - .1) */
   /* 10, and 36 - .5 x 6, and 36 */
+  assert_near (block.exposed_tp_s[COST_PASS_BACKWARD_INPUT], 79e-6, 1e-9);
+  /* a profile that overlaps does so with sequence parallelism only */
+  price (&block, ops, G_N_ELEMENTS (ops), 2, 0, &without_sp, 0);
+  assert_near (block.exposed_tp_s[COST_PASS_FORWARD], 36e-6, 1e-9);
   assert_near (block.exposed_tp_s[COST_PASS_BACKWARD_INPUT], 79e-6, 1e-9);
   assert_int_equal (block.largest_mlp_weight_count, 64 * 100);
 }

@@ -133,6 +133,7 @@ static const RefusalCase refusal_cases[] = {
   { "refuses/sp_yes", "sp=yes", "0 or 1" },
   { "refuses/fsdp_against_zero", "fsdp=1,zero=2", "fsdp=1 contradicts zero=2" },
   { "refuses/no_fsdp_against_zero", "zero=3,fsdp=0", "fsdp=0 contradicts zero=3" },
+  { "refuses/schedule_far", "pp=4,schedule=quantum", "v-min, dualpipe, dualpipev, file:PATH" },
   { "refuses/recompute_word", "recompute=some", "none, selective" },
   { "refuses/recompute_module", "recompute=selective:core_att", "did you mean 'core_attn'" },
   { "refuses/recompute_module_twice", "recompute=selective:mlp+mlp", "each module once" },
@@ -143,7 +144,7 @@ static const RefusalCase refusal_cases[] = {
   { "refuses/schedule", "schedule=1f1bb", "did you mean '1f1b'" },
   { "refuses/schedule_file_without_path", "schedule=file:", "a path after 'file:'" },
   { "refuses/schedule_file_missing", "schedule=file:no/such/file", "no/such/file: cannot open" },
-  { "refuses/schedule_file_without_colon", "schedule=file", "'file:PATH'" },
+  { "refuses/schedule_file_without_colon", "schedule=file", "dualpipev, file:PATH" },
   { "refuses/stages_count", "pp=2,stages=1+1+1", "found 3 stages, expected pp·vpp = 2" },
   { "refuses/stages_both_ways", "pp=2,schedule=dualpipe,stages=1+1+1+1", "expected pp = 2" },
   { "refuses/stages_zero", "pp=2,stages=0+2", "at least one layer per stage" },
@@ -253,13 +254,13 @@ test_microbatches (void **state)
 static void
 test_dtype_sizes (void **state)
 {
-  ModelDtype dtype;
-  assert_true (model_dtype_parse ("mxfp8", &dtype) && dtype == MODEL_DTYPE_MXFP8);
+  for (guint i = 0; model_dtype_names[i] != NULL; i++)
+    assert_string_equal (model_dtype_names[i], model_dtype_name ((ModelDtype)i));
+  assert_int_equal (g_strv_length ((char **)model_dtype_names), MODEL_DTYPE_UINT8);
   assert_int_equal (model_dtype_bits (MODEL_DTYPE_NVFP4), 4);
   assert_int_equal (model_dtype_bits (MODEL_DTYPE_FP32), 32);
   assert_int_equal (model_dtype_storage (MODEL_DTYPE_FP8), MODEL_DTYPE_BF16);
   assert_int_equal (model_dtype_storage (MODEL_DTYPE_FP16), MODEL_DTYPE_FP16);
-  assert_false (model_dtype_parse ("int64", &dtype));
 }
 
 #define ADD_ROWS(rows, function)                                                                   \

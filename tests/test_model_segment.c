@@ -240,6 +240,31 @@ test_embedding_and_head (void **state)
   assert_int_equal (tp_bytes (embedding, FALSE, MODEL_COLLECTIVE_ALL_REDUCE, &count), 0);
 }
 
+/* However many pieces the loss is computed in, all logits pass through it once: of 6 B per logit at
+ * the peak and 4 kept, forward reads 2 and writes 4, backward reads 4 and writes 2. */
+static void
+test_loss_in_pieces (void **state)
+{
+  const guint64 logits = 2048ull * 51200 / 8;
+  Fixture f;
+  fixture_gpt (&f, 6144, 64, 48, 2048, 0);
+  f.layout.tp = 8;
+  for (f.profile.loss_chunks = 1; f.profile.loss_chunks <= 1024; f.profile.loss_chunks *= 32) {
+    g_autoptr (ModelSegment) head = fixture_segment (&f, MODEL_PART_HEAD, 0, MODEL_RECOMPUTE_NONE);
+    guint n = 0;
+    for (guint i = 0; i < head->n_ops; i++) {
+      const ModelOp *op = &head->ops[i];
+      if (op->kind != MODEL_OP_CROSS_ENTROPY)
+        continue;
+      gboolean forward = op->phase == MODEL_PHASE_FORWARD;
+      assert_int_equal (op->read_bytes, (forward ? 2 : 4) * logits);
+      assert_int_equal (op->write_bytes, (forward ? 4 : 2) * logits);
+      n++;
+    }
+    assert_int_equal (n, 2);
+  }
+}
+
 static void
 add_moe (Fixture *f, guint32 experts, guint32 topk, guint32 expert_ffn, guint32 shared_ffn)
 {
@@ -475,6 +500,7 @@ main (void)
     cmocka_unit_test (test_tp_sync),
     cmocka_unit_test (test_memory_bound_bytes),
     cmocka_unit_test (test_embedding_and_head),
+    cmocka_unit_test (test_loss_in_pieces),
     cmocka_unit_test (test_moe_kept),
     cmocka_unit_test (test_moe_kept_split_experts),
     cmocka_unit_test (test_moe_exchange),

@@ -67,7 +67,8 @@ for group, keys in {"kernels": "fused_norm fused_activation fused_rope fused_res
     allow("profile", group, keys, "zero", "0 is no")
 allow("profile", "states", "param_bytes grad_bytes main_grad_bytes master_bytes moment_bytes step_copy_bytes", "zero",
       "a framework that keeps no such copy; weights are in param or master")
-allow("profile", "communication", "bucket_elements max_zero_with_pp", "zero", "no buckets; no ZeRO with pipelines")
+allow("profile", "communication", "bucket_elements max_zero max_zero_with_pp", "zero", "no buckets; no ZeRO with pipelines")
+allow("profile", "communication", "max_zero", "missing", "all of ZeRO")
 allow("profile", "loss", "logits_peak_bytes logits_kept_bytes", "zero", "logits are not materialised")
 allow("profile", "model", "balances_by_cost moe_needs_sp", "zero", "0 is no")
 allow("profile", "allocator", "context", "zero", "counted elsewhere")
