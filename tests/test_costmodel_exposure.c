@@ -309,7 +309,7 @@ test_layer (void **state)
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (layers) + 3];
+  struct CMUnitTest tests[G_N_ELEMENTS (layers) + 4];
   guint n = 0;
   for (gsize i = 0; i < G_N_ELEMENTS (layers); i++)
     tests[n++] = (struct CMUnitTest){ .name = layers[i].name,
