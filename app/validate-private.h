@@ -31,7 +31,7 @@ typedef struct {
   TopoGpuTable *gpus;           /* (owned) */
   GPtrArray *models;            /* (owned) ModelArch * of the catalog */
   GHashTable *machines;         /* (owned) char * -> TopoMachine * */
-  GHashTable *profiles;         /* (owned) framework -> ModelProfile * */
+  GHashTable *profiles;         /* (owned) slug -> ModelProfile * */
   GHashTable *numbers;          /* (owned) "machine key|profile" -> CostNumbers * */
 } ValidateShelf;
 gboolean validate_shelf_init (ValidateShelf *shelf, const char *catalog_dir,

@@ -151,7 +151,6 @@ typedef struct {
 } CostStepNumbers;
 
 typedef struct {
-  double context_bytes_default;
   double allocated_extra_bytes; /* libraries' own allocations through the pool */
   double communicator_bytes;
   double cublas_workspace_bytes; /* the GPU's */

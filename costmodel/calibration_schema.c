@@ -131,7 +131,6 @@ static const CostKey step_keys[] = {
 };
 
 static const CostKey memory_keys[] = {
-  BYTES ("context", CostMemoryNumbers, context_bytes_default, 1e11),
   BYTES ("allocated_extra", CostMemoryNumbers, allocated_extra_bytes, 1e11),
   BYTES ("communicator", CostMemoryNumbers, communicator_bytes, 1e11),
   RATIO ("expert_imbalance", CostMemoryNumbers, imbalance_ratio, 1, 100),

@@ -61,6 +61,7 @@ typedef struct {
   gboolean has_bucket;
   /* bytes per parameter: of those the rank has whole, and of those of its shard */
   double weight_full, weight_sharded, gradient_full, gradient_sharded, optimizer, step_copy;
+  double param_bytes; /* of the copy that computes */
   double slack_ratio; /* reserved over allocated, less 1 */
   guint64 fixed_bytes, communicator_bytes, context_bytes;
 } CostMemoryPlan;

@@ -304,7 +304,7 @@ test_head_and_views (void **state)
   hand.numbers.profile.reserved_ratio = 1.07;
   hand.numbers.profile.need_ratio = 1.2;
   hand.numbers.memory.communicator_bytes = 1000;
-  hand.numbers.memory.context_bytes_default = 5000;
+  hand.profile.context_bytes = 5000;
   hand.shards.communicators = 3;
   CostStageMemory m = hand_memory (&hand, 4);
   guint64 allocated = 12000 + 24000 + 72000 + 605 + 300 + 7 + 1400;
