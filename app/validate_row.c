@@ -1,14 +1,13 @@
 /* app/validate_row.c - one row: resolved, predicted, compared. */
 #include "app/validate-private.h"
 
-#include "costmodel/oomrisk.h"
+#include "base/stats.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
-#define GIB      1073741824.0
-#define Z_OF_P90 1.2815515655446004 /* normal quantile of 0.9 */
+#define GIB 1073741824.0
 
 static const char *const mem_kind_names[APP_MEM_N_KINDS]
     = { "none", "allocated", "reserved", "driver", "unstated" };
@@ -172,22 +171,18 @@ static gboolean
 compare_memory (const ValidateCase *c, const AppValidateRequest *request,
                 const CostPrediction *prediction, AppValidateRow *row, GError **error)
 {
-  const CostMemoryNumbers *numbers = &c->setting.numbers.memory;
   const char *kind = word_or (validate_cell (&c->cells, "mem_kind"), request->mem_kind);
   const char *scope = word_or (validate_cell (&c->cells, "mem_scope"), request->mem_scope);
-  gboolean moe = g_str_equal (validate_cell (&c->cells, "arch"), "moe");
-  double gib = NAN, sigma = moe ? numbers->sigma_moe : numbers->sigma_dense;
+  double gib = NAN, sigma = prediction->need_sigma;
 
   if (!validate_cell_number (&c->cells, "mem_gib", &gib, error))
     return FALSE;
-  if (c->problem.problem.is_layout_assumed)
-    sigma += numbers->sigma_assumed;
   row->mem_kind = gib > 0 ? mem_kind_of (kind) : APP_MEM_NONE;
   row->memory_stage = compared_stage (prediction, row->mem_kind, scope);
   row->memory = prediction->stages[row->memory_stage].memory;
   row->predicted_bytes = (double)view_bytes (&row->memory, row->mem_kind);
-  row->predicted_p10_bytes = row->predicted_bytes * exp (-Z_OF_P90 * sigma);
-  row->predicted_p90_bytes = row->predicted_bytes * exp (Z_OF_P90 * sigma);
+  row->predicted_p10_bytes = row->predicted_bytes * exp (base_normal_quantile (0.1) * sigma);
+  row->predicted_p90_bytes = row->predicted_bytes * exp (base_normal_quantile (0.9) * sigma);
   row->measured_bytes = row->mem_kind != APP_MEM_NONE ? gib * GIB : NAN;
   return TRUE;
 }

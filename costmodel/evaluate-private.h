@@ -10,6 +10,11 @@ cost_is_fsdp (const ModelLayout *layout)
   return layout->zero == 3 && layout->pp == 1;
 }
 
+/* Log standard deviation of the need of a layout: the profile's, wider for mixtures of experts,
+ * where flags were assumed, and for each thing that no published peak has tested. */
+double cost_need_sigma (const CostProblem *problem, const ModelLayout *layout,
+                        const CostTemplate *tmpl);
+
 /* One micro-batch of a content. */
 typedef struct {
   double forward_s, backward_input_s, backward_weight_s; /* FSDP's traffic included */

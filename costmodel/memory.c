@@ -130,6 +130,21 @@ kept_bytes (const CostTemplate *tmpl, guint32 uniform, const CostStageContent *c
   return bytes;
 }
 
+/* Share of the activations of @content that belongs to routed experts. */
+static double
+expert_ratio (const CostTemplate *tmpl, const CostStageContent *content)
+{
+  guint64 routed = 0, all = 0;
+  for (guint kind = 0; kind < tmpl->n_kinds; kind++) {
+    guint64 recomputed = content->recomputed[kind], plain = content->blocks[kind] - recomputed;
+    const ModelSegmentMemory *again = &tmpl->blocks[kind].memory;
+    const ModelSegmentMemory *kept = &tmpl->plain_blocks[kind].memory;
+    routed += recomputed * again->routed_kept_bytes + plain * kept->routed_kept_bytes;
+    all += recomputed * again->kept_bytes + plain * kept->kept_bytes;
+  }
+  return all > 0 ? real (routed) / real (all) : 0;
+}
+
 static const CostStageContent *
 chunk_content (const CostStageMap *map, guint32 rank, guint32 chunk)
 {
@@ -337,8 +352,29 @@ fill_transients (guint64 *bytes, const CostMemoryPlan *plan, guint64 in_flight,
   bytes[COST_MEMORY_WORKSPACE] = work;
 }
 
+/*
+ * Where segments cannot grow, more is needed than is held: cache that is cut into pieces too small is
+ * not given back whole. Which bytes leave such gaps, all or those that come and go within a step, is
+ * the framework's. Activations of experts are those of the hottest rank.
+ */
+static guint64
+need_bytes (const CostMemoryPlan *plan, const guint64 *bytes, guint64 allocated,
+            double expert_ratio)
+{
+  const CostContext *context = &plan->tmpl->context;
+  guint64 states = bytes[COST_MEMORY_WEIGHTS] + bytes[COST_MEMORY_GRADIENTS]
+                   + bytes[COST_MEMORY_OPTIMIZER];
+  const CostProfileNumbers *numbers = &context->numbers->profile;
+  gboolean grows = context->profile->expandable_segments;
+  double ratio = grows ? 1 : numbers->need_ratio;
+  double further = grows ? 0 : numbers->need_changing_ratio - 1;
+  double hottest = (context->numbers->memory.imbalance_ratio - 1) * expert_ratio;
+  double changing = real (allocated - states) + hottest * real (bytes[COST_MEMORY_ACTIVATIONS]);
+  return whole (ratio * (real (states) + changing) + further * changing);
+}
+
 static void
-fill_views (CostStageMemory *out, const CostMemoryPlan *plan)
+fill_views (CostStageMemory *out, const CostMemoryPlan *plan, double expert_ratio)
 {
   guint64 *bytes = out->bytes;
   guint64 allocated = bytes[COST_MEMORY_WORKSPACE];
@@ -351,8 +387,7 @@ fill_views (CostStageMemory *out, const CostMemoryPlan *plan)
   out->allocated_bytes = allocated;
   out->reserved_bytes = allocated + bytes[COST_MEMORY_FRAGMENTATION];
   out->peak_bytes = out->reserved_bytes + around;
-  out->need_bytes
-      = whole (plan->tmpl->context.numbers->profile.need_ratio * real (allocated)) + around;
+  out->need_bytes = need_bytes (plan, bytes, allocated, expert_ratio) + around;
 }
 
 /*
@@ -427,5 +462,5 @@ cost_stage_memory (CostStageMemory *out, const CostMemoryPlan *plan, const CostS
                    layer_work_bytes (tmpl, plan->uniform, class),
                    whole (plan->step_copy * counts.sharded));
   bytes[COST_MEMORY_WORKSPACE] += plan->fixed_bytes + dummy_bytes (tmpl, class);
-  fill_views (out, plan);
+  fill_views (out, plan, expert_ratio (tmpl, &class->content));
 }

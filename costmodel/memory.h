@@ -2,9 +2,9 @@
  *
  * Components are disjoint and sum to the driver's view. allocated = everything that goes through
  * the caching allocator at its peak; reserved = allocated + fragmentation; driver (peak_bytes) =
- * reserved + communicators + context. need, which decides out-of-memory, is allocated × the
- * profile's need ratio + communicators + context: the allocator gives its cache back under
- * pressure. The peak is the larger of two moments, backward and optimizer step. Formulas and
+ * reserved + communicators + context. need, which decides out-of-memory, is states + what comes
+ * and goes × the profile's need ratio + communicators + context: the allocator gives its cache back
+ * under pressure. The peak is the larger of two moments, backward and optimizer step. Formulas and
  * sources: docs/model.md.
  */
 #pragma once

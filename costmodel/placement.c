@@ -120,8 +120,5 @@ cost_placement_init (CostPlacement *out, const CostProblem *problem, const Model
   }
   if (problem->gpus > 8)
     out->straggler_ratio = numbers->fabric.straggler_ratio * log2 (problem->gpus / 8.0);
-  out->sigma = tmpl->is_moe ? numbers->memory.sigma_moe : numbers->memory.sigma_dense;
-  if (problem->is_layout_assumed)
-    out->sigma += numbers->memory.sigma_assumed;
   fill_fsdp (out, problem, layout, tmpl);
 }

@@ -67,7 +67,7 @@ static void
 test_framework (void **state)
 {
   const FrameworkCase *c = *state;
-  g_autofree char *slug = model_profile_for_framework (catalog, c->framework);
+  g_autofree char *slug = model_profile_for_run (catalog, c->framework, NULL, NULL);
   assert_string_equal (slug, c->want);
 }
 
@@ -85,7 +85,7 @@ test_published_frameworks_are_claimed (void **state)
     const char *framework = base_csv_get (csv, row, "framework");
     if (!g_hash_table_add (seen, (gpointer)framework))
       continue;
-    g_autofree char *slug = model_profile_for_framework (catalog, framework);
+    g_autofree char *slug = model_profile_for_run (catalog, framework, NULL, NULL);
     g_autofree char *lower = g_utf8_strdown (framework, -1);
     gboolean claimed = !g_str_equal (slug, "generic");
     for (guint i = 0; generic->frameworks[i] != NULL; i++)
