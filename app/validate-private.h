@@ -68,6 +68,11 @@ const char *validate_field (ValidateCase *c, const char *column);
 gboolean validate_resolve_machine (ValidateCase *c, ValidateShelf *shelf, GError **error);
 gboolean validate_resolve_model (ValidateCase *c, const ValidateShelf *shelf, GError **error);
 gboolean validate_resolve_layout (ValidateCase *c, GError **error);
+/* app/validate_notes.c. Flags that the notes quote as "name=value"; NaN where they do not. */
+gboolean validate_note_is_on (const ValidateCase *c, const char *flag);
+double validate_note_number (const ValidateCase *c, const char *flag);
+/* What the columns have no word for, from those flags. */
+void validate_fill_from_notes (const ValidateCase *c, ModelArch *arch);
 gboolean validate_read_recompute (ValidateCase *c); /* into c->layout; may set c->skip */
 
 /* Compares a resolved row. Returns: (owned), or NULL with c->skip set, or NULL with @error. */

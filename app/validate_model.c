@@ -265,6 +265,7 @@ validate_resolve_model (ValidateCase *c, const ValidateShelf *shelf, GError **er
   fill_model (arch, &s, twin, c->setting.profile);
   fill_attention (arch, &s, twin);
   fill_blocks (arch, &s, twin);
+  validate_fill_from_notes (c, arch);
   note_assumed (c, &s, arch->attention.kind == MODEL_ATTENTION_MLA);
   if (!model_arch_validate (arch, &why))
     return validate_skip (c, "model: %s", why->message);

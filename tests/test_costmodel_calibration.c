@@ -82,7 +82,6 @@ test_most_specific_wins (void **state)
   assert_near (numbers.links[TOPO_LINK_CLASS_NVLINK1].bandwidth_ratio, 0.90, 1e-12); /* default */
   assert_near (numbers.fabric.hop_s, hop_s, 1e-12);
   assert_near (numbers.profile.overlap_tp_ratio, 0.773, 1e-12);
-  assert_near (numbers.memory.context_bytes_default, 1.07 * 1073741824, 1e-12);
   assert_int_equal (numbers.assumed->len, 0);
 }
 
