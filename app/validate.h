@@ -31,7 +31,8 @@ typedef struct {
   double predicted_s, predicted_p10_s, predicted_p90_s, measured_s;
   double predicted_bytes, predicted_p10_bytes, predicted_p90_bytes, measured_bytes;
   AppMemKind mem_kind;
-  CostStageMemory memory; /* of the stage that is compared: the one @mem_scope names, or the fullest */
+  CostStageMemory
+      memory; /* of the stage that is compared: the one @mem_scope names, or the fullest */
   guint32 memory_stage;
   guint64 need_bytes, usable_bytes; /* of the stage with the highest risk */
   double oom_risk;

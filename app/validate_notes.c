@@ -76,7 +76,7 @@ validate_fill_from_notes (const ValidateCase *c, ModelArch *arch)
     arch->dropout = MIN (dropout, 1);
   if (find_flag (c, "normalization") != NULL)
     arch->norm = g_str_has_prefix (find_flag (c, "normalization"), "RMSNorm") ? MODEL_NORM_RMS
-                                                                             : MODEL_NORM_LAYER;
+                                                                              : MODEL_NORM_LAYER;
   if (validate_note_is_on (c, "disable-bias-linear"))
     arch->mlp_bias = arch->attention.qkv_bias = arch->attention.out_bias = FALSE;
   if (find_flag (c, "position-embedding-type") != NULL

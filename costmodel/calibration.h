@@ -151,6 +151,7 @@ typedef struct {
   double score_backward_bytes;
   double moe_host_factor; /* host time of a MoE layer over a dense one */
   double expert_host_s;   /* and per local expert */
+  double host_adam_s;     /* optimizer on the host: per parameter of a node */
 } CostStepNumbers;
 
 typedef struct {
@@ -221,7 +222,7 @@ typedef struct {
   gboolean link_measured[TOPO_LINK_CLASS_N_KINDS];
   gboolean fabric_measured;
   gboolean profile_measured; /* the profile's numbers are its own */
-  gboolean old_nccl; /* cost_numbers_old_nccl() */
+  gboolean old_nccl;         /* cost_numbers_old_nccl() */
   CostMemoryNumbers memory;
   CostUncertaintyNumbers uncertainty;
   double nvls_share;  /* gpu.nvls_share */

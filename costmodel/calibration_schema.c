@@ -130,6 +130,7 @@ static const CostKey step_keys[] = {
   BYTES ("score_backward", CostStepNumbers, score_backward_bytes, 1000),
   RATIO ("moe_host", CostStepNumbers, moe_host_factor, 0, 100),
   TIME ("expert_host", CostStepNumbers, expert_host_s, 1),
+  TIME ("host_adam", CostStepNumbers, host_adam_s, 1),
 };
 
 static const CostKey memory_keys[] = {

@@ -225,9 +225,8 @@ fill_stage (const Evaluation *e, const CostMemoryPlan *plan, double sigma, guint
   out->stage = rank;
   out->layers = class->content.layers;
   out->compute_s = e->passes * parts[COST_PART_COMPUTE];
-  out->oom_risk
-      = cost_oom_risk ((double)out->memory.need_bytes,
-                       (double)e->problem->machine->gpu->usable_bytes, sigma);
+  out->oom_risk = cost_oom_risk ((double)out->memory.need_bytes,
+                                 (double)e->problem->machine->gpu->usable_bytes, sigma);
 }
 
 static void

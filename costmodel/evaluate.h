@@ -95,7 +95,7 @@ typedef struct {
   double step_s, step_s_p10, step_s_p90;
   double breakdown_s[COST_PART_N_KINDS]; /* none negative; sums to step_s */
   double tokens_per_s_per_gpu, tflops_per_gpu, mfu;
-  double oom_risk; /* of the worst stage */
+  double oom_risk;   /* of the worst stage */
   double need_sigma; /* log sd of need */
   guint64 usable_bytes;
   guint32 fullest_stage; /* index into stages: peak, allocated, reserved, memory_bytes are its */

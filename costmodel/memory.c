@@ -362,8 +362,8 @@ need_bytes (const CostMemoryPlan *plan, const guint64 *bytes, guint64 allocated,
             double expert_ratio)
 {
   const CostContext *context = &plan->tmpl->context;
-  guint64 states = bytes[COST_MEMORY_WEIGHTS] + bytes[COST_MEMORY_GRADIENTS]
-                   + bytes[COST_MEMORY_OPTIMIZER];
+  guint64 states
+      = bytes[COST_MEMORY_WEIGHTS] + bytes[COST_MEMORY_GRADIENTS] + bytes[COST_MEMORY_OPTIMIZER];
   const CostProfileNumbers *numbers = &context->numbers->profile;
   gboolean grows = context->profile->expandable_segments;
   double ratio = grows ? 1 : numbers->need_ratio;
@@ -404,8 +404,7 @@ plan_states (CostMemoryPlan *plan, const ModelProfile *profile, const ModelLayou
   *(layout->zero == 3 ? &plan->weight_sharded : &plan->weight_full) += states.param_bytes;
   *(shards ? &plan->gradient_sharded : &plan->gradient_full) += states.grad_bytes;
   *(shards_main ? &plan->gradient_sharded : &plan->gradient_full) += states.main_grad_bytes;
-  plan->optimizer
-      = profile->offloads_optimizer ? 0 : states.master_bytes + states.moment_bytes;
+  plan->optimizer = profile->offloads_optimizer ? 0 : states.master_bytes + states.moment_bytes;
   plan->step_copy = states.step_copy_bytes;
   plan->param_bytes = states.param_bytes;
   plan->has_bucket = states.grad_bytes > 0 && layout->dp > 1;

@@ -115,8 +115,8 @@ lower_head (Lower *b, guint32 x)
   b->quantizes = FALSE; /* the head stays in 16 bits */
   guint32 in = lower_column_input (b, normed, hidden);
   b->quantizes = quantizes;
-  double logit_bytes = CLAMP (peak_bytes (b) - b->profile->logits_kept_bytes, 0,
-                              (double)b->element_bytes);
+  double logit_bytes
+      = CLAMP (peak_bytes (b) - b->profile->logits_kept_bytes, 0, (double)b->element_bytes);
   guint32 logits = logits_tensor (b, "logits", b->store, logit_bytes);
   LowerGemm gemm = { .name = "output_layer",
                      .weight = "output_layer.weight",

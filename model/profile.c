@@ -128,10 +128,9 @@ static const struct {
   const char *column;
   guint64 min, max; /* max 0: a word */
 } row_columns[] = {
-  { "sp", 0, 1 },         { "cp", 1, 1u << 20 }, { "pp", 1, 1u << 20 },
-  { "vpp", 1, 1u << 20 }, { "ep", 1, 1u << 20 }, { "shard", 0, 0 },
-  { "recompute", 0, 0 },  { "dtype", 0, 0 },     { "attn", 0, 0 },
-  { "dropout", 0, 0 },
+  { "sp", 0, 1 },        { "cp", 1, 1u << 20 }, { "pp", 1, 1u << 20 }, { "vpp", 1, 1u << 20 },
+  { "ep", 1, 1u << 20 }, { "shard", 0, 0 },     { "recompute", 0, 0 }, { "dtype", 0, 0 },
+  { "attn", 0, 0 },      { "dropout", 0, 0 },
 };
 
 static gboolean
@@ -174,7 +173,10 @@ static const struct {
   gsize offset;
   double max;
 } state_keys[] = {
-#define STATE(key, most) { #key, G_STRUCT_OFFSET (ModelStates, key), most }
+#define STATE(key, most)                                                                           \
+  {                                                                                                \
+#key, G_STRUCT_OFFSET(ModelStates, key), most                                                  \
+  }
   STATE (param_bytes, 8),  STATE (grad_bytes, 8),    STATE (main_grad_bytes, 8),
   STATE (master_bytes, 8), STATE (moment_bytes, 16), STATE (step_copy_bytes, 8),
 #undef STATE

@@ -24,8 +24,8 @@ typedef struct {
 
 typedef struct {
   char *name;
-  char *calibration; /* (owned) profile whose fitted numbers hold for this one: usually its own */
-  char **frameworks; /* (owned) glob patterns of framework labels in measured rows */
+  char *calibration;  /* (owned) profile whose fitted numbers hold for this one: usually its own */
+  char **frameworks;  /* (owned) glob patterns of framework labels in measured rows */
   char **generations; /* (owned) of GPUs on which these rows ran; empty: any */
   char **notes;       /* (owned) glob patterns, one of which the row's notes match; empty: any */
 
@@ -34,8 +34,8 @@ typedef struct {
   gboolean fused_activation; /* gated: fc1 output and product kept (6f); else silu too (8f) */
   gboolean fused_residual;   /* residual add fused with dropout/norm: one pass less over memory */
   gboolean fused_cross_entropy;
-  gboolean compiled;         /* torch.compile or XLA: pointwise chains fused */
-  gboolean keeps_everything; /* plain eager Python: every pointwise result is kept (HF: 56h) */
+  gboolean compiled;            /* torch.compile or XLA: pointwise chains fused */
+  gboolean keeps_everything;    /* plain eager Python: every pointwise result is kept (HF: 56h) */
   gboolean checkpoints_on_host; /* full recompute keeps its layer inputs in host memory */
   gboolean selective_by_op; /* selective recompute keeps attention, every second GEMM and what was
                                reduced or exchanged, and rebuilds all else (torchtitan) */
@@ -43,7 +43,7 @@ typedef struct {
   /* bytes per parameter, as in ModelStates */
   double param_bytes, grad_bytes, main_grad_bytes, master_bytes, moment_bytes, step_copy_bytes;
   ModelStates *states_bf16, *states_fp16; /* (owned) (nullable) where that dtype has its own */
-  gboolean offloads_optimizer; /* master weights, moments and the step on the host */
+  gboolean offloads_optimizer;            /* master weights, moments and the step on the host */
   gboolean shards_main_grad_zero1; /* ZeRO-1 reduces into a shard (no full fp32 buffer kept) */
 
   /* communication of gradients and parameters */
@@ -51,18 +51,18 @@ typedef struct {
   guint64 bucket_elements; /* gradient bucket, 0: whole model chunk at once */
   gboolean overlap_dp; /* gradient reduction and parameter gather run under compute by default */
   gboolean overlap_tp; /* tp collectives overlapped with GEMMs (userbuffers, async tp) by default */
-  gboolean overlap_p2p; /* pipeline send/recv overlapped where the schedule allows, by default */
+  gboolean overlap_p2p;  /* pipeline send/recv overlapped where the schedule allows, by default */
   guint64 live_elements; /* FSDP keeps at least so many gathered (DeepSpeed: max_live_parameters) */
-  gboolean keeps_stage_output; /* a stage's output stays until its backward */
+  gboolean keeps_stage_output;    /* a stage's output stays until its backward */
   guint32 fsdp_units_in_flight;   /* units gathered at once: the current one and those prefetched */
   gboolean reshard_after_forward; /* FSDP without pipelining frees parameters after forward */
   guint8 max_zero_with_pp;        /* highest ZeRO stage that works with pp > 1 */
 
   /* loss */
-  double logits_peak_bytes; /* per logit at the peak of the loss */
+  double logits_peak_bytes;    /* per logit at the peak of the loss */
   double logits_tp_peak_bytes; /* the same with the vocabulary split over tp; 0: no difference */
-  double logits_kept_bytes; /* per logit kept from forward to backward */
-  guint32 loss_chunks;      /* the loss is computed in this many pieces of the tokens */
+  double logits_kept_bytes;    /* per logit kept from forward to backward */
+  guint32 loss_chunks;         /* the loss is computed in this many pieces of the tokens */
 
   /* model padding and stages */
   guint32 vocab_multiple;    /* vocabulary padded to a multiple of this × tp; 1: not padded */
