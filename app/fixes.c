@@ -104,10 +104,10 @@ consider_degrees (Work *work)
 static void
 consider_words (Work *work)
 {
-  static const char *const words[]
-      = { "recompute=selective",           "recompute=selective:layernorm",
-          "recompute=selective:mlp",       "recompute=selective:moe_act",
-          "recompute=selective:core_attn+mlp", "recompute=full" };
+  static const char *const words[] = {
+    "recompute=selective",         "recompute=selective:layernorm",     "recompute=selective:mlp",
+    "recompute=selective:moe_act", "recompute=selective:core_attn+mlp", "recompute=full"
+  };
   const ModelProfile *profile = work->problem->problem.profile;
 
   if (work->layout->recompute.kind == MODEL_RECOMPUTE_FULL)

@@ -9,12 +9,12 @@
 G_BEGIN_DECLS
 
 typedef struct {
-  char *what;           /* (owned) "recompute=full", "expandable segments", … */
-  char *layout_text;    /* (owned) the plan with it */
-  double step_s;        /* of the plan with it */
-  double cost_ratio;    /* step_s over the plan's, less 1; negative: faster */
-  double oom_risk;      /* below the plan's */
-  guint64 peak_bytes;   /* fullest stage, driver's view */
+  char *what;         /* (owned) "recompute=full", "expandable segments", … */
+  char *layout_text;  /* (owned) the plan with it */
+  double step_s;      /* of the plan with it */
+  double cost_ratio;  /* step_s over the plan's, less 1; negative: faster */
+  double oom_risk;    /* below the plan's */
+  guint64 peak_bytes; /* fullest stage, driver's view */
 } AppFix;
 
 /* Fixes that lower the risk, cheapest in time first; of equals the lower risk. Empty where the risk
