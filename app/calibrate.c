@@ -366,7 +366,7 @@ app_calibrate_runs (const AppCalibrateRequest *request, GError **error)
   out->validation->rows = g_ptr_array_new_with_free_func ((GDestroyNotify)validate_row_free);
   out->validation->by = g_strdupv ((char **)request->validate.by);
   out->validation->assumed = g_array_new (FALSE, FALSE, sizeof (AppCount));
-  out->validation->oom.noisy_auc = NAN;
+  out->validation->oom.noisy_auc = out->validation->oom.noisy_auc_pp8 = NAN;
   out->parameters = calibrate_fitted_new ();
   out->few_shot = g_array_new (FALSE, FALSE, sizeof (AppFewShot));
   work.out = out;

@@ -9,16 +9,16 @@
 #include <math.h>
 #include <string.h>
 
-#define RESIDUAL_SD  0.05
-#define HUBER        1.5
-#define ROUNDS       4
-#define CHORDS       3
-#define FAMILY_CAP   40.0
-#define PRIOR_ROWS   8   /* the prior of a spread weighs as much as so many rows */
-#define OUTLIER      3.0 /* a row counts as at most so many spreads away */
-#define LEAST_SD     0.005
-#define N_RATIOS     2
-#define MAX_ENTRIES  6
+#define RESIDUAL_SD 0.05
+#define HUBER       1.5
+#define ROUNDS      4
+#define CHORDS      3
+#define FAMILY_CAP  40.0
+#define PRIOR_ROWS  8   /* the prior of a spread weighs as much as so many rows */
+#define OUTLIER     3.0 /* a row counts as at most so many spreads away */
+#define LEAST_SD    0.005
+#define N_RATIOS    2
+#define MAX_ENTRIES 6
 
 static const struct {
   const char *name;
@@ -85,8 +85,7 @@ bytes_at (const Work *work, guint i, const double *x)
   guint j = work->ratio_of[i];
   double reserved = (double)row->memory.reserved_bytes;
 
-  return j == N_RATIOS ? row->predicted_bytes
-                       : row->predicted_bytes + reserved * (exp (x[j]) - 1);
+  return j == N_RATIOS ? row->predicted_bytes : row->predicted_bytes + reserved * (exp (x[j]) - 1);
 }
 
 static gboolean
@@ -257,7 +256,8 @@ calibrate_memory (CalibrateData *data, GPtrArray *rows, const guint *folds, guin
                    "the base calibration has no [%s] reserved to start from", ratios[j].groups[0]);
       return FALSE;
     }
-    fits[j] = (CostFitParameter){ .sd = MAX (spread, LEAST_SD), .low = -log (work.prior[j]) - 1e-9 };
+    fits[j]
+        = (CostFitParameter){ .sd = MAX (spread, LEAST_SD), .low = -log (work.prior[j]) - 1e-9 };
     fits[j].high = 3 * fits[j].sd;
   }
   for (guint i = 0; i < rows->len; i++)

@@ -66,6 +66,8 @@ typedef struct {
   guint ran_above_half; /* ran, risk above 0.5 */
   double brier;         /* mean squared error of the risk */
   double noisy_auc;     /* NaN without crash labels */
+  double noisy_auc_pp8; /* of layouts with at most 8 stages: deeper pipelines crash without regard
+                           to memory */
   guint bin_n[10];      /* reliability: rows by tenth of risk, */
   double bin_risk[10];  /* sum of their risks, */
   guint bin_n_oom[10];  /* and how many ran out of memory */

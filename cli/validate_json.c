@@ -83,6 +83,7 @@ add_oom (JsonBuilder *builder, const AppOomStats *oom)
   cli_json_count (builder, "ran_above_half", oom->ran_above_half);
   cli_json_number (builder, "brier", oom->brier);
   cli_json_number (builder, "noisy_auc", oom->noisy_auc);
+  cli_json_number (builder, "noisy_auc_pp8", oom->noisy_auc_pp8);
   add_reliability (builder, oom);
   json_builder_end_object (builder);
 }
