@@ -3,6 +3,11 @@
 #include "costmodel/evaluate.h"
 G_BEGIN_DECLS
 
+/* Log standard deviation of the need of a layout: the profile's, wider for mixtures of experts,
+ * where flags were assumed, and for each thing that no published peak has tested. */
+double cost_need_sigma (const CostProblem *problem, const ModelLayout *layout,
+                        const CostTemplate *tmpl);
+
 /* One micro-batch of a content. */
 typedef struct {
   double forward_s, backward_input_s, backward_weight_s; /* FSDP's traffic included */

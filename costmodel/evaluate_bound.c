@@ -204,5 +204,5 @@ cost_evaluate_bound (const CostProblem *problem, const ModelLayout *layout,
   out->need_bytes = bound.need_bytes;
   out->oom_risk
       = cost_oom_risk_fast ((double)bound.need_bytes, (double)problem->machine->gpu->usable_bytes,
-                            placement->sigma);
+                            cost_need_sigma (problem, layout, tmpl));
 }

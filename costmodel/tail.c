@@ -124,6 +124,20 @@ embedding_s (const CostProblem *problem, const ModelLayout *layout, const CostTe
                                 * model_profile_gradient_bytes (problem->profile));
 }
 
+/* On the host: gradients down, 16-bit parameters up the GPU's own link, and an Adam that all ranks of
+ * the node run out of one DRAM. A link of unknown rate costs nothing. */
+static double
+host_optimizer_s (const CostProblem *problem, double count)
+{
+  const TopoMachine *machine = problem->machine;
+  double link_bytes_per_s
+      = machine->gpu->has_c2c ? machine->gpu->c2c_bytes_per_s : machine->pcie_bytes_per_s;
+  double bytes = count * (problem->profile->reduce_bytes + 2);
+  double ranks = MIN (problem->gpus, machine->gpus_per_node);
+  return (link_bytes_per_s > 0 ? bytes / link_bytes_per_s : 0)
+         + count * ranks * problem->numbers->step.host_adam_s;
+}
+
 static double
 optimizer_s (const CostProblem *problem, const ModelLayout *layout, const CostPlacement *placement,
              const CostWeights *weights)
@@ -131,6 +145,8 @@ optimizer_s (const CostProblem *problem, const ModelLayout *layout, const CostPl
   double bytes = model_profile_adam_read_bytes (problem->profile)
                  + model_profile_adam_write_bytes (problem->profile);
   double count = updated_count (layout, placement, weights);
+  if (problem->profile->offloads_optimizer)
+    return host_optimizer_s (problem, count);
   return count * bytes / (problem->machine->gpu->hbm_bytes_per_s * problem->numbers->gpu.hbm_ratio);
 }
 

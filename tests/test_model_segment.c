@@ -119,7 +119,7 @@ test_eager (void **state)
   fixture_llama (&f, c->hidden, c->heads, c->kv_heads, c->ffn, 1, 1024);
   f.arch.attention.head_dim = f.arch.attention.v_head_dim = c->head_dim;
   f.arch.attention.qk_norm = c->qk_norm;
-  f.profile.fused_norm = f.profile.fused_activation = f.profile.fused_rope = FALSE;
+  f.profile.fused_norm = f.profile.fused_activation = FALSE;
   f.profile.fused_residual = FALSE;
   f.profile.keeps_everything = TRUE;
   ModelSegmentMemory memory = fixture_memory (&f, MODEL_PART_BLOCK, 0, MODEL_RECOMPUTE_NONE);
