@@ -82,7 +82,7 @@ add_machine (JsonBuilder *builder, const TopoMachine *machine)
   cli_json_number (builder, "node_link_bytes_per_s", machine->node_link_bytes_per_s);
   cli_json_bool (builder, "nvls", machine->nvls);
   cli_json_text (builder, "fabric", topo_fabric_name (machine->fabric));
-  cli_json_number (builder, "nic_bytes_per_s_per_gpu", machine->nic_bytes_per_s_per_gpu);
+  cli_json_number (builder, "nic_bytes_per_s_per_gpu", machine->nic_share.bytes_per_s);
   cli_json_count (builder, "nics", machine->n_nics);
   cli_json_number (builder, "price_usd_per_gpu_hour", machine->price_usd_per_gpu_hour);
   cli_json_text (builder, "price_as_of", machine->price_as_of);
@@ -118,7 +118,7 @@ print_machines (const GPtrArray *machines, gboolean csv)
     cli_table_cell (table, "%s", topo_link_class_name (machine->node_link_class));
     cli_table_cell (table, "%.1f", machine->node_link_bytes_per_s / 1e9);
     cli_table_cell (table, "%s", topo_fabric_name (machine->fabric));
-    cli_table_cell (table, "%.0f", machine->nic_bytes_per_s_per_gpu * 8 / 1e9);
+    cli_table_cell (table, "%.0f", machine->nic_share.bytes_per_s * 8 / 1e9);
     cli_table_cell_owned (table,
                           isfinite (price) ? g_strdup_printf ("%.2f", price) : g_strdup (""));
     cli_table_cell (table, "%s", machine->price_as_of != NULL ? machine->price_as_of : "");

@@ -70,7 +70,7 @@ test_machine (void **state)
   assert_string_equal (topo_link_class_name (machine->node_link_class),
                        topo_link_class_name (c->node_class));
   assert_near (machine->node_link_bytes_per_s, c->node_bytes_per_s, 1e-12);
-  assert_near (machine->nic_bytes_per_s_per_gpu, c->nic_bytes_per_s, 1e-12);
+  assert_near (machine->nic_share.bytes_per_s, c->nic_bytes_per_s, 1e-12);
   assert_int_equal (machine->nvls, c->nvls);
   assert_int_equal (machine->fabric, c->fabric);
 }
@@ -227,7 +227,7 @@ test_good_file (void **state)
   assert_int_equal (machine->nics[0].gpus, 7);
   assert_int_equal (machine->nics[1].gpus, 8);
   /* NIC 0 is split over three GPUs: 50e9 / 3 */
-  assert_near (machine->nic_bytes_per_s_per_gpu, 50e9 / 3, 1e-12);
+  assert_near (machine->nic_share.bytes_per_s, 50e9 / 3, 1e-12);
   assert_int_equal (machine->gpu_numa[1], 0);
   assert_int_equal (machine->gpu_numa[2], 1);
   assert_int_equal (machine->gpu_switch[2], 7);
@@ -237,6 +237,35 @@ test_good_file (void **state)
   /* both ways: 4 NVLink, 1 inter-socket, 4 GPU, 2 NIC, 1 uplink, 2 ports */
   assert_int_equal (topo_graph_n_links (machine->graph), 2 * 14);
   assert_int_equal (g_strv_length (machine->assumed), 0);
+}
+
+/* What a file says of the link to the CPU goes before what the GPU's file says, as for all links. */
+static void
+test_cpu_rate (void **state)
+{
+  static const struct {
+    const char *line;
+    double bytes_per_s;
+  } cases[] = { { "", 450e9 }, { "cpu_rate = 100GB/s\n", 100e9 } };
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    GError *error = NULL;
+    g_autoptr (BaseCatalog) catalog = open_catalog ();
+    g_autofree char *text
+        = g_strdup_printf ("[machine]\nname = x\ngpu = gb200\ngpus_per_node = 4\nsource = test\n"
+                           "[links]\nwiring = switch\n%s[pcie]\ngeneration = 5\n"
+                           "[numa 0]\ngpus = 0-3\n",
+                           cases[i].line);
+    g_autoptr (BaseIni) ini = base_ini_new_from_data (text, -1, "x.ini", &error);
+    TopoGpu *gpu = topo_gpu_load (catalog, "gb200", &error);
+    g_autoptr (TopoMachine) machine = topo_machine_new_from_ini (ini, "x", gpu, &error);
+    assert_no_error (error);
+    gint64 a = topo_graph_find (machine->graph, TOPO_VERTEX_GPU, 0);
+    gint64 b = topo_graph_find (machine->graph, TOPO_VERTEX_CPU, 0);
+    const TopoLink *link
+        = topo_graph_link_between (machine->graph, (guint32)a, (guint32)b, TOPO_LINK_C2C);
+    assert_non_null (link);
+    assert_near (link->bytes_per_s, cases[i].bytes_per_s, 1e-12);
+  }
 }
 
 typedef struct {
@@ -413,6 +442,7 @@ main (void)
     cmocka_unit_test (test_only_the_card),
     cmocka_unit_test (test_boards),
     cmocka_unit_test (test_good_file),
+    cmocka_unit_test (test_cpu_rate),
     cmocka_unit_test (test_truncated),
   };
   struct CMUnitTest tests[G_N_ELEMENTS (machines) + G_N_ELEMENTS (bad) + G_N_ELEMENTS (clusters)

@@ -399,7 +399,13 @@ static const BottleneckCase bottlenecks[] = {
   /* 72 x 50 GB/s out of the rack exceed 900 GB/s inside */
   { "bottleneck/racks", "gb200-nvl72", 144, 1, 144, "nvlink5, 900 GB/s per GPU one way" },
   { "bottleneck/sockets", "a100-pcie-nvlink", 4, 1, 4,
-    "pcie4-sys across sockets, 31.0 GB/s per GPU one way" },
+    "inter-socket CPU0-CPU1, 10.0 GB/s per GPU one way" },
+  /* {0,2} and {1,3} halve it */
+  { "bottleneck/two_across", "a100-pcie-nvlink", 4, 2, 2,
+    "inter-socket CPU0-CPU1, 5.00 GB/s per GPU one way" },
+  { "bottleneck/uplink", "l40s-8x-pcie", 8, 4, 2, "pcie4 PLX0-CPU0, 15.5 GB/s per GPU one way" },
+  { "bottleneck/far_nic", "a100-pcie-nvlink", 8, 4, 2,
+    "NIC 100 Gb/s ib shared by 4 GPUs, 3.12 GB/s per GPU one way" },
   { "bottleneck/none", "hgx-h100", 64, 1, 1, "none" },
   { "bottleneck/unknown", "l40s-8x-pcie", 64, 8, 8, "network, unknown" },
 };

@@ -135,13 +135,13 @@ topo_machine_new_from_ini (BaseIni *ini, const char *slug, TopoGpu *gpu, GError 
       || !machine_read_pcie (ini, machine, &layout, error) || !read_price (ini, machine, error)
       || !base_ini_finish (ini, known_keys, error))
     return NULL;
-  if (!machine_build_graph (machine, &layout, error)) {
-    g_prefix_error (error, "%s: ", base_ini_name (ini));
-    return NULL;
+  if (machine_build_graph (machine, &layout, error)) {
+    machine_fill_subsets (machine);
+    if (topo_machine_fill_paths (machine, error))
+      return g_steal_pointer (&machine);
   }
-  machine_fill_subsets (machine);
-  topo_machine_fill_paths (machine);
-  return g_steal_pointer (&machine);
+  g_prefix_error (error, "%s: ", base_ini_name (ini));
+  return NULL;
 }
 
 static TopoGpu *
