@@ -1,6 +1,8 @@
 /* Tests of machine files and clusters: the catalog, refusals, sizes. */
 #include "tests/topo_util.h"
+#include "topo/live.h"
 #include "topo/machine-private.h"
+#include <sched.h>
 
 /* Hand-worked from the machine tables: NIC rate per GPU = NICs x Gb/s / 8 / GPUs. */
 typedef struct {
@@ -268,6 +270,44 @@ test_cpu_rate (void **state)
   }
 }
 
+/* ---- this host ---- */
+
+/* A model that nobody has is no reason to plan for the CPU instead. */
+static void
+test_live_names_no_gpu (void **state)
+{
+  GError *error = NULL;
+  g_autoptr (BaseCatalog) catalog = open_catalog ();
+  TopoReadOptions options = { catalog, "no-such-card", NULL };
+  assert_null (topo_machine_new_live (&options, 1, &error));
+  assert_non_null (error);
+  g_clear_error (&error);
+}
+
+/* On one of the cores there is one core to plan for. */
+static void
+test_live_cores (void **state)
+{
+  GError *error = NULL;
+  cpu_set_t before, one;
+  g_autoptr (BaseCatalog) catalog = open_catalog ();
+  TopoReadOptions options = { catalog, NULL, NULL };
+  assert_int_equal (sched_getaffinity (0, sizeof before, &before), 0);
+  CPU_ZERO (&one);
+  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT (&one) == 0; cpu++)
+    if (CPU_ISSET (cpu, &before))
+      CPU_SET (cpu, &one);
+  assert_int_equal (sched_setaffinity (0, sizeof one, &one), 0);
+  g_autoptr (TopoMachine) machine = topo_machine_new_live (&options, 1, &error);
+  sched_setaffinity (0, sizeof before, &before);
+  if (machine == NULL) { /* GPUs that the catalog does not know */
+    g_clear_error (&error);
+    return;
+  }
+  if (strcmp (machine->gpu->generation, "cpu") == 0)
+    assert_int_equal (machine->gpu->sm_count, 1);
+}
+
 typedef struct {
   const char *name;
   const char *key, *line;
@@ -443,6 +483,8 @@ main (void)
     cmocka_unit_test (test_boards),
     cmocka_unit_test (test_good_file),
     cmocka_unit_test (test_cpu_rate),
+    cmocka_unit_test (test_live_names_no_gpu),
+    cmocka_unit_test (test_live_cores),
     cmocka_unit_test (test_truncated),
   };
   struct CMUnitTest tests[G_N_ELEMENTS (machines) + G_N_ELEMENTS (bad) + G_N_ELEMENTS (clusters)
