@@ -56,6 +56,7 @@ for group in ("peak", "memory", "links"):
     allow("gpu", group, "source", "missing empty", "text for people; [gpu] source is needed")
 allow("gpu", "memory", "l2", "zero missing", "unknown")
 allow("gpu", "memory", "label_gb usable_reading", "missing", "unknown")
+allow("gpu", "memory", "reserved", "zero", "a driver that keeps nothing")
 allow("gpu", "peak", "fp32 tf32 fp16 bf16 fp8 fp4 clock", "missing", "unknown: a job in that type is refused")
 allow("gpu", "links", "pcie c2c_rate", "missing", "unknown, none")
 
