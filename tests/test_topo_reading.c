@@ -3,6 +3,7 @@
  * Expected values are read off the fixtures by eye: they state their counts and places.
  */
 #include "tests/topo_reading_util.h"
+#include <glib/gstdio.h>
 
 /* ---- devices and links of one reading ---- */
 
@@ -162,6 +163,17 @@ test_matrix_is_the_file (void **state)
   assert_string_equal (derived, matrix);
 }
 
+static const char *
+assumption (const TopoReading *reading, const char *key)
+{
+  for (guint i = 0; i < reading->assumed->len; i++) {
+    const TopoAssumption *one = g_ptr_array_index (reading->assumed, i);
+    if (strcmp (one->key, key) == 0)
+      return one->text;
+  }
+  return NULL;
+}
+
 static void
 test_merge_with_machine (void **state)
 {
@@ -176,9 +188,69 @@ test_merge_with_machine (void **state)
   /* what NCCL takes between AMD's sockets, as the file names the CPU */
   assert_near (reading->machine->inter_socket_bytes_per_s, 16e9, 1e-12);
   assert_round_trip (reading);
+  /* all that comes from the machine is said */
+  assert_string_equal (assumption (reading, "network"), "of a100-pcie-nvlink");
+  assert_null (assumption (reading, "inter_socket"));
   g_autoptr (TopoMachine) machine = topo_reading_steal_machine (reading, &error);
   assert_no_error (error);
   assert_non_null (machine);
+}
+
+/* A dump that lists other NICs than the machine has keeps its own, without a fabric. */
+static void
+test_merge_other_nics (void **state)
+{
+  GError *error = NULL;
+  g_autofree char *path = fixture_path ("smi-pairs.txt");
+  g_autoptr (BaseCatalog) catalog = open_catalog ();
+  g_autofree char *text = g_strdup (
+      "[machine]\nname = two NICs\ngpu = v100-sxm2-32g\ngpus_per_node = 4\nsource = test\n"
+      "[links]\nwiring = none\n[pcie]\ngeneration = 3\ninter_socket = 22GB/s\n"
+      "[network]\nfabric = ib\nnics = 2\nnic_rate = 100Gb/s\nserves = all\n");
+  g_autofree char *folder = g_dir_make_tmp ("plait-XXXXXX", &error);
+  g_autofree char *machine = g_build_filename (folder, "two.ini", NULL);
+  assert_true (g_file_set_contents (machine, text, -1, &error));
+  TopoReadOptions options = { catalog, NULL, machine };
+  g_autoptr (TopoReading) reading = topo_reading_new_from_file (path, &options, &error);
+  g_unlink (machine);
+  g_rmdir (folder);
+  assert_no_error (error);
+  assert_int_equal (reading->machine->fabric, TOPO_FABRIC_NONE);
+  assert_non_null (strstr (assumption (reading, "network"), "it has 2 NICs and this file 1"));
+  assert_non_null (strstr (assumption (reading, "inter_socket"), "22GB/s, of "));
+}
+
+static void
+test_nvls_is_said (void **state)
+{
+  GError *error = NULL;
+  g_autofree char *path = fixture_path ("smi-lost-links.txt");
+  g_autoptr (TopoReading) reading = read_path (path, "h100-sxm-80g", NULL, &error);
+  assert_no_error (error);
+  assert_true (reading->machine->nvls);
+  assert_non_null (strstr (assumption (reading, "nvls"), "nvlink4"));
+}
+
+/* A catalog that cannot be read is no catalog without the card. */
+static void
+test_broken_catalog (void **state)
+{
+  GError *error = NULL;
+  g_autofree char *path = fixture_path ("nccl-switch.xml");
+  g_autofree char *folder = g_dir_make_tmp ("plait-XXXXXX", &error);
+  g_autofree char *gpus = g_build_filename (folder, "gpus", NULL);
+  g_autofree char *bad = g_build_filename (gpus, "x.ini", NULL);
+  assert_int_equal (g_mkdir (gpus, 0700), 0);
+  assert_true (g_file_set_contents (bad, "[gpu]\nproduct = X\n", -1, &error));
+  g_autoptr (BaseCatalog) catalog = base_catalog_new (folder, &error);
+  assert_no_error (error);
+  TopoReadOptions options = { catalog, NULL, NULL };
+  assert_null (topo_reading_new_from_file (path, &options, &error));
+  g_unlink (bad);
+  g_rmdir (gpus);
+  g_rmdir (folder);
+  assert_message (error, "x.ini");
+  g_clear_error (&error);
 }
 
 static void
@@ -305,6 +377,9 @@ main (void)
     cmocka_unit_test (test_places),
     cmocka_unit_test (test_matrix_is_the_file),
     cmocka_unit_test (test_merge_with_machine),
+    cmocka_unit_test (test_merge_other_nics),
+    cmocka_unit_test (test_nvls_is_said),
+    cmocka_unit_test (test_broken_catalog),
     cmocka_unit_test (test_check),
     cmocka_unit_test (test_unknown_gpu_is_no_machine),
     cmocka_unit_test (test_nccl_tests_text),

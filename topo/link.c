@@ -104,6 +104,12 @@ topo_link_kind_is_pcie (TopoLinkKind kind)
 }
 
 gboolean
+topo_link_kind_switch_reduces (TopoLinkKind kind)
+{
+  return kind == TOPO_LINK_NVLINK4 || kind == TOPO_LINK_NVLINK5;
+}
+
+gboolean
 topo_link_class_is_pcie (TopoLinkClass link_class)
 {
   return link_class >= TOPO_LINK_CLASS_PCIE3 && link_class <= TOPO_LINK_CLASS_PCIE6_SYS;

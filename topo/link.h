@@ -81,6 +81,8 @@ gboolean topo_link_kind_from_name (const char *name, TopoLinkKind *out);
 /* NVLink, XGMI or ICI: a link between GPUs (or GPU and switch) that is not PCIe. */
 gboolean topo_link_kind_is_direct (TopoLinkKind kind);
 gboolean topo_link_kind_is_pcie (TopoLinkKind kind);
+/* Switches of such links can reduce (NVLink SHARP): since the third NVSwitch, that is NVLink 4. */
+gboolean topo_link_kind_switch_reduces (TopoLinkKind kind);
 gboolean topo_link_class_is_pcie (TopoLinkClass link_class); /* with or without "-sys" */
 
 /* Class of a group whose worst pair uses links of @kind. @sys: across sockets or through host
