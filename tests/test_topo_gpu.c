@@ -24,7 +24,7 @@ static const FactCase facts[] = {
   /* 40536 MiB */
   { "facts/a100_40", "a100-sxm-40g", TOPO_DTYPE_BF16, 312e12, 1555e9, 42505076736, 300e9 },
   /* 8 x 25 */
-  { "facts/h800", "h800-sxm-80g", TOPO_DTYPE_BF16, 989e12, 3350e9, 85520809984, 200e9 },
+  { "facts/h800", "h800-sxm-80g", TOPO_DTYPE_BF16, 989e12, 3350e9, 85045805056, 200e9 },
   /* 18 x 50; 182642 MiB */
   { "facts/b200", "b200-sxm", TOPO_DTYPE_FP4, 9000e12, 7700e9, 191514017792, 900e9 },
   /* 7 x 64 */
