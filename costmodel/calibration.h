@@ -87,6 +87,10 @@ typedef struct {
   double broadcast_hops;          /* network steps per domain that a broadcast waits for, */
   double broadcast_eager_bytes;   /* beyond what fits the channels' buffers */
   double old_fill_ratio;          /* fill of NCCL 2.8 over later ones */
+  double pat_hop_ratio;           /* collective_forced.c: a step of PAT over a network hop, */
+  double pat_rank_s;              /* what each rank adds, */
+  double pat_bandwidth_ratio;     /* and its share of the NIC */
+  double sharp_latency_s;         /* up and down the switches of the network */
   double torch_loop_s;            /* what timing in a torch loop adds to a figure, */
   double one_process_s;           /* or one process that drives all GPUs of a node */
 } CostCollectiveNumbers;

@@ -92,6 +92,10 @@ static const CostKey collective_keys[] = {
   RATIO ("broadcast_hops", CostCollectiveNumbers, broadcast_hops, 0, 10),
   BYTES ("broadcast_eager", CostCollectiveNumbers, broadcast_eager_bytes, 1e12),
   RATIO ("old_fill", CostCollectiveNumbers, old_fill_ratio, 0.1, 20),
+  RATIO ("pat_hop", CostCollectiveNumbers, pat_hop_ratio, 0, 10),
+  TIME ("pat_rank", CostCollectiveNumbers, pat_rank_s, 1),
+  RATIO ("pat_bandwidth", CostCollectiveNumbers, pat_bandwidth_ratio, 0.01, 2),
+  TIME ("sharp_latency", CostCollectiveNumbers, sharp_latency_s, 1),
   TIME ("torch_loop", CostCollectiveNumbers, torch_loop_s, 1),
   TIME ("one_process", CostCollectiveNumbers, one_process_s, 1),
 };

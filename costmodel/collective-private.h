@@ -37,6 +37,7 @@ extern const CostAlgorithm cost_algorithm_nvls;
 extern const CostAlgorithm cost_algorithm_alltoall;
 extern const CostAlgorithm cost_algorithm_p2p;
 
+void cost_wire_init (CostWire *wire, const CostNumbers *numbers, const TopoGroupShape *shape);
 /* Two protocols can be told apart. */
 gboolean cost_wire_has_protocols (const CostWire *wire);
 /*

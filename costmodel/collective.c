@@ -63,8 +63,8 @@ inverse_rate (double ratio, double bytes_per_s)
   return bytes_per_s > 0 ? 1 / (ratio * bytes_per_s) : INFINITY;
 }
 
-static void
-wire_init (CostWire *wire, const CostNumbers *numbers, const TopoGroupShape *shape)
+void
+cost_wire_init (CostWire *wire, const CostNumbers *numbers, const TopoGroupShape *shape)
 {
   const CostLinkNumbers *link = &numbers->links[shape->link_class];
   gboolean pcie = topo_link_class_is_pcie (shape->link_class);
@@ -117,7 +117,7 @@ cost_group_init (CostGroup *group, const CostNumbers *numbers, const TopoGroupSh
   if (shape->ranks < 2)
     return;
   CostWire wire;
-  wire_init (&wire, numbers, shape);
+  cost_wire_init (&wire, numbers, shape);
   for (guint kind = 0; kind < MODEL_COLLECTIVE_N_KINDS; kind++)
     for (guint i = 0; i < G_N_ELEMENTS (algorithms); i++)
       for (guint protocol = 0; protocol < COST_PROTOCOL_N_KINDS; protocol++) {
@@ -208,7 +208,7 @@ cost_p2p_s (const CostNumbers *numbers, const TopoGroupShape *pair, double messa
     return 0;
   CostWire wire;
   CostWay way = { .algorithm = cost_algorithm_p2p.name };
-  wire_init (&wire, numbers, pair);
+  cost_wire_init (&wire, numbers, pair);
   wire.n = 2;
   wire.protocol = COST_PROTOCOL_BULK;
   cost_algorithm_p2p.price (&wire, MODEL_COLLECTIVE_SEND_RECV, &way);

@@ -53,6 +53,13 @@ double cost_collective_s (const CostGroup *group, ModelCollectiveKind kind, doub
 const CostWay *cost_collective_way (const CostGroup *group, ModelCollectiveKind kind,
                                     double message_bytes, const char *algorithm,
                                     const char *protocol);
+/*
+ * "pat" and "sharp", which are never chosen (collective_forced.c). FALSE, with *way undefined, if
+ * such a group does not do @kind so.
+ */
+gboolean cost_way_init_forced (CostWay *way, const CostNumbers *numbers,
+                               const TopoGroupShape *shape, ModelCollectiveKind kind,
+                               const char *algorithm);
 double cost_way_s (const CostWay *way, double message_bytes);
 /* p10 and p90 of the time over cost_collective_s of a machine that the fit has not seen. */
 void cost_collective_spread (const CostNumbers *numbers, const TopoGroupShape *shape,

@@ -288,16 +288,55 @@ test_old_nccl (void **state)
   assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_REDUCE, GIB), 6663.18e-6, 1e-5);
 }
 
+/*
+ * PAT, all-gather of 32 MiB over 4 nodes of one GPU, hop 5.249 us, NIC 50 GB/s:
+ *   L = .286 x 5.249 us x 2 + 2.8 us x 4 = 14.202 us; T = 33554432 x 3/4 / .75 / 50e9 = 671.089 us
+ *   t = L + T (no base: link class none has none here)
+ * SHARP, all-reduce of 1 GiB over 2 nodes of 8 with NVLS .757, B = .977 x 450e9:
+ *   L = 2 x .711 us + 31 us; T = max (1073741824 x 1.125 / .757 / 439.65e9 = 3629.49 us,
+ *   1073741824 / 8 / 50e9 = 2684.35 us); t = 5.378 us + L + T = 3667.29 us
+ */
+static void
+test_forced_by_hand (void **state)
+{
+  CostNumbers numbers = nvlink4 ();
+  CostWay way;
+  TopoGroupShape lone = { .ranks = 4,
+                          .domains = 4,
+                          .ranks_per_domain = 1,
+                          .ranks_per_domain_max = 1,
+                          .inter_bytes_per_s = 50e9 };
+  TopoGroupShape nodes = node (TOPO_LINK_CLASS_NVLINK4, 450e9, 16);
+  nodes.domains = 2;
+  nodes.ranks_per_domain = nodes.ranks_per_domain_max = 8;
+  nodes.inter_bytes_per_s = 50e9;
+  numbers.collective.pat_hop_ratio = 0.286;
+  numbers.collective.pat_rank_s = 2.8e-6;
+  numbers.collective.pat_bandwidth_ratio = 0.75;
+  numbers.collective.sharp_latency_s = 31e-6;
+  assert_true (cost_way_init_forced (&way, &numbers, &lone, MODEL_COLLECTIVE_ALL_GATHER, "pat"));
+  assert_near (cost_way_s (&way, 33554432), 685.291e-6, 1e-5);
+  assert_true (cost_way_init_forced (&way, &numbers, &nodes, MODEL_COLLECTIVE_ALL_REDUCE, "sharp"));
+  assert_near (cost_way_s (&way, 1073741824), 3667.29e-6, 1e-5);
+  /* PAT is for one rank per node, and not for all-reduce; SHARP for all-reduce over nodes */
+  assert_false (cost_way_init_forced (&way, &numbers, &nodes, MODEL_COLLECTIVE_ALL_GATHER, "pat"));
+  assert_false (cost_way_init_forced (&way, &numbers, &lone, MODEL_COLLECTIVE_ALL_REDUCE, "pat"));
+  assert_false (
+      cost_way_init_forced (&way, &numbers, &nodes, MODEL_COLLECTIVE_ALL_GATHER, "sharp"));
+  assert_false (cost_way_init_forced (&way, &numbers, &nodes, MODEL_COLLECTIVE_ALL_REDUCE, "ring"));
+}
+
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (bus_cases) + 8];
+  struct CMUnitTest tests[G_N_ELEMENTS (bus_cases) + 9];
   guint n = 0;
   for (gsize i = 0; i < G_N_ELEMENTS (bus_cases); i++)
     tests[n++] = (struct CMUnitTest){ .name = bus_cases[i].name,
                                       .test_func = test_bus_bandwidth,
                                       .initial_state = (void *)&bus_cases[i] };
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_ring_by_hand);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_forced_by_hand);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_nodes_by_hand);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_one_rank_per_node);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_edges);

@@ -237,3 +237,18 @@ topo_pair_shape (const TopoMachine *machine, guint32 world, guint32 offset, Topo
       = { .machine = machine, .world = world, .stride = offset, .size = 2, .pairs = TRUE };
   describe (&groups, out);
 }
+
+gboolean
+topo_group_shape_through_host (const TopoMachine *machine, TopoGroupShape *shape)
+{
+  if (machine->pcie_generation == 0 || shape->ranks_per_domain_max > machine->gpus_per_node)
+    return FALSE;
+  shape->nvls = FALSE;
+  if (shape->ranks_per_domain_max < 2)
+    return TRUE;
+  shape->link_class
+      = (guint16)topo_link_class_of (topo_link_kind_of_pcie (machine->pcie_generation), TRUE);
+  shape->intra_bytes_per_s = machine->pcie_bytes_per_s;
+  shape->intra_link = NULL;
+  return TRUE;
+}

@@ -53,6 +53,13 @@ void topo_pair_shape (const TopoMachine *machine, guint32 world, guint32 offset,
                       TopoGroupShape *out);
 
 /*
+ * The same group where no GPU copies to another directly (NCCL_P2P_DISABLE): members of a node talk
+ * over PCIe through host memory. FALSE, with *shape untouched: the PCIe of the machine is unknown,
+ * or a domain in use is more than one node.
+ */
+gboolean topo_group_shape_through_host (const TopoMachine *machine, TopoGroupShape *shape);
+
+/*
  * The link that bounds a group of this shape, in words: "nvlink4, 450 GB/s per GPU one way",
  * "NIC 100 Gb/s efa shared by 2 GPUs, 6.25 GB/s per GPU one way", "inter-socket CPU0-CPU1, 10.0
  * GB/s per GPU one way". Returns: (owned).
