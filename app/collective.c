@@ -46,6 +46,13 @@ is_host (const AppCollectiveRequest *request)
   return request->algo != NULL && g_str_equal (request->algo, "host");
 }
 
+/* Nothing is forced: what was measured on the machine answers. */
+static gboolean
+is_free (const AppCollectiveRequest *request)
+{
+  return unless_auto (request->algo) == NULL && unless_auto (request->proto) == NULL;
+}
+
 /* What was asked for: the model's choice, one of its ways, or one that is never chosen (@forced). */
 static const CostWay *
 find_way (const Pricing *pricing, const CostGroup *group, double bytes, CostWay *forced)
@@ -80,9 +87,14 @@ price_size (const Pricing *pricing, const CostGroup *group, AppCollectiveSize *s
     return FALSE;
   }
   size->time_s = cost_way_s (way, bytes);
+  if (is_free (request) && group->curves[kind] != NULL) {
+    size->time_s = cost_collective_s (group, kind, bytes);
+    size->is_measured = cost_curve_covers (group->curves[kind], bytes);
+  }
   size->algorithm = is_host (request) ? "host" : way->algorithm;
   size->protocol = way->protocol;
-  cost_collective_spread (pricing->numbers, pricing->shape, bytes, &low, &high);
+  cost_collective_spread (pricing->numbers, size->is_measured ? NULL : pricing->shape, bytes, &low,
+                          &high);
   size->time_s_p10 = size->time_s * low;
   size->time_s_p90 = size->time_s * high;
   size->algbw_bytes_per_s = size->time_s > 0 ? bytes / size->time_s : 0;

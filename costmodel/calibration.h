@@ -104,6 +104,7 @@ typedef enum {
   COST_SPREAD_NODE,    /* one domain, link class measured */
   COST_SPREAD_NETWORK, /* over domains, fabric measured */
   COST_SPREAD_UNSEEN,  /* link class or fabric never measured */
+  COST_SPREAD_CURVE,   /* between points measured on the machine itself */
   COST_SPREAD_N_KINDS
 } CostSpreadKind;
 
@@ -225,6 +226,7 @@ typedef struct {
   CostUncertaintyNumbers uncertainty;
   double nvls_share;  /* gpu.nvls_share */
   GPtrArray *assumed; /* (owned) char *: "gpu=b300-sxm: numbers of generation blackwell", … */
+  GArray *curves;     /* (owned, nullable) of CostCurve: what was measured on the machine */
 } CostNumbers;
 
 /* Back to collectives on their own, as nccl-tests times them: takes step_hop_ratio out of hop_s. */

@@ -118,6 +118,8 @@ cost_group_init (CostGroup *group, const CostNumbers *numbers, const TopoGroupSh
     return;
   CostWire wire;
   cost_wire_init (&wire, numbers, shape);
+  for (guint kind = 0; kind < MODEL_COLLECTIVE_N_KINDS && numbers->curves != NULL; kind++)
+    group->curves[kind] = cost_curve_find (numbers->curves, kind, shape);
   for (guint kind = 0; kind < MODEL_COLLECTIVE_N_KINDS; kind++)
     for (guint i = 0; i < G_N_ELEMENTS (algorithms); i++)
       for (guint protocol = 0; protocol < COST_PROTOCOL_N_KINDS; protocol++) {
@@ -152,6 +154,8 @@ cost_collective_s (const CostGroup *group, ModelCollectiveKind kind, double mess
        way < group->ways[kind] + COST_MAX_WAYS && way->algorithm != NULL; way++)
     if (is_in_range (way, bytes))
       best_s = fmin (best_s, cost_way_s (way, bytes));
+  if (group->curves[kind] != NULL)
+    best_s *= cost_curve_ratio (group->curves[kind], bytes);
   return best_s;
 }
 
@@ -183,17 +187,23 @@ cost_collective_way (const CostGroup *group, ModelCollectiveKind kind, double me
   return best;
 }
 
+static CostSpreadKind
+spread_kind (const CostNumbers *numbers, const TopoGroupShape *shape)
+{
+  gboolean network = shape->domains > 1;
+  gboolean inside = shape->ranks_per_domain > 1;
+  if ((inside && !numbers->link_measured[shape->link_class])
+      || (network && !numbers->fabric_measured))
+    return COST_SPREAD_UNSEEN;
+  return network ? COST_SPREAD_NETWORK : COST_SPREAD_NODE;
+}
+
 void
 cost_collective_spread (const CostNumbers *numbers, const TopoGroupShape *shape,
                         double message_bytes, double *out_low_ratio, double *out_high_ratio)
 {
   static const double bounds[COST_SPREAD_BANDS - 1] = { 65536, 1048576, 67108864 };
-  gboolean network = shape->domains > 1;
-  gboolean inside = shape->ranks_per_domain > 1;
-  CostSpreadKind kind = network ? COST_SPREAD_NETWORK : COST_SPREAD_NODE;
-  if ((inside && !numbers->link_measured[shape->link_class])
-      || (network && !numbers->fabric_measured))
-    kind = COST_SPREAD_UNSEEN;
+  CostSpreadKind kind = shape != NULL ? spread_kind (numbers, shape) : COST_SPREAD_CURVE;
   guint band = 0;
   while (band < COST_SPREAD_BANDS - 1 && message_bytes >= bounds[band])
     band++;

@@ -17,7 +17,7 @@
  * docs/model.md. Formulas: reference "collective-model" §2; protocols and fills are ours.
  */
 #pragma once
-#include "costmodel/calibration.h"
+#include "costmodel/measured.h"
 #include "model/op.h"
 #include "topo/placement.h"
 #include <glib.h>
@@ -40,10 +40,13 @@ typedef struct {
 typedef struct {
   guint32 ranks; /* 1: every collective costs 0 */
   CostWay ways[MODEL_COLLECTIVE_N_KINDS][COST_MAX_WAYS];
+  /* (borrowed from the numbers, nullable) what was measured for such a group */
+  const CostCurve *curves[MODEL_COLLECTIVE_N_KINDS];
 } CostGroup;
 
 void cost_group_init (CostGroup *group, const CostNumbers *numbers, const TopoGroupShape *shape);
-/* @message_bytes as nccl-tests counts them, see ModelOp. 0 bytes cost the latency. */
+/* @message_bytes as nccl-tests counts them, see ModelOp. 0 bytes cost the latency. By a measured
+ * curve where the machine has one. */
 double cost_collective_s (const CostGroup *group, ModelCollectiveKind kind, double message_bytes);
 /*
  * The way cost_collective_s takes. @algorithm (nullable), @protocol (nullable: "ll", "ll128",
@@ -61,7 +64,8 @@ gboolean cost_way_init_forced (CostWay *way, const CostNumbers *numbers,
                                const TopoGroupShape *shape, ModelCollectiveKind kind,
                                const char *algorithm);
 double cost_way_s (const CostWay *way, double message_bytes);
-/* p10 and p90 of the time over cost_collective_s of a machine that the fit has not seen. */
+/* p10 and p90 of the time over cost_collective_s of a machine that the fit has not seen; @shape NULL:
+ * between the points of a measured curve. */
 void cost_collective_spread (const CostNumbers *numbers, const TopoGroupShape *shape,
                              double message_bytes, double *out_low_ratio, double *out_high_ratio);
 /* One message between two ranks: pipeline neighbours. 0 when pair->ranks < 2. */

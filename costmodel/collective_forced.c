@@ -36,7 +36,7 @@ price_sharp (const CostWire *wire, ModelCollectiveKind kind, CostWay *way)
   double g = wire->g;
   if (kind != MODEL_COLLECTIVE_ALL_REDUCE || wire->k < 2)
     return FALSE;
-  double inside = g < 2 ? 0
+  double inside = g < 2                  ? 0
                   : wire->nvls_share > 0 ? (1 + 1 / g) / wire->nvls_share
                                          : (2 * (g - 1) + wire->delta) / g;
   cost_way_set (way, wire, g > 1 ? 2 : 0, inside, 0, 1 / g, 0);

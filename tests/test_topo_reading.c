@@ -316,6 +316,31 @@ test_nccl_tests_text (void **state)
   assert_true (m->in_place);
 }
 
+/* Attached to a machine, the out-of-place times become part of its file, and of its next reading. */
+static void
+test_attach (void **state)
+{
+  GError *error = NULL;
+  g_autofree char *path = fixture_path ("nccl-tests.txt");
+  g_autoptr (TopoReading) reading = read_path (path, NULL, "a100-pcie-nvlink", &error);
+  assert_no_error (error);
+  assert_int_equal (reading->machine->curves->len, 1);
+  const TopoCurve *curve = &g_array_index (reading->machine->curves, TopoCurve, 0);
+  const TopoCurvePoint *points = (const TopoCurvePoint *)(void *)curve->points->data;
+  assert_string_equal (curve->what, "all_gather");
+  assert_int_equal (curve->ranks, 2);
+  assert_int_equal (curve->points->len, 2);
+  assert_near (points[0].bytes, 1048576, 0);
+  assert_near (points[0].time_s, 20e-6, 1e-12);
+  assert_near (points[1].time_s, 30e-6, 1e-12);
+  assert_round_trip (reading);
+  assert_non_null (strstr (reading->ini, "points = 1048576B:20us, 2097152B:30us"));
+  g_autofree char *other = fixture_path ("nccl-tests.json");
+  assert_null (read_path (other, NULL, "no-such-machine", &error));
+  assert_message (error, "no-such-machine");
+  g_clear_error (&error);
+}
+
 static void
 test_nccl_tests_json (void **state)
 {
@@ -383,6 +408,7 @@ main (void)
     cmocka_unit_test (test_check),
     cmocka_unit_test (test_unknown_gpu_is_no_machine),
     cmocka_unit_test (test_nccl_tests_text),
+    cmocka_unit_test (test_attach),
     cmocka_unit_test (test_nccl_tests_json),
     cmocka_unit_test (test_nvbandwidth),
     cmocka_unit_test (test_catalog_round_trip),

@@ -6,6 +6,7 @@
  */
 #pragma once
 #include "base/catalog.h"
+#include "topo/curve.h"
 #include "topo/gpu.h"
 #include "topo/graph.h"
 #include <glib.h>
@@ -89,6 +90,7 @@ typedef struct {
   gint16 *gpu_numa;        /* (owned) NUMA node of each GPU of a node */
   gint16 *gpu_switch;      /* (owned) PCIe switch, -1 = below the CPU directly or unknown */
   TopoSubset *subsets;     /* (owned, nullable) by bit mask, gpus_per_node <= 8 */
+  GArray *curves;          /* (owned) of TopoCurve: what was measured on it */
   TopoGraph *graph;        /* (owned) */
   struct TopoPaths *paths; /* (owned, nullable) what groups share inside a node: contention.h */
   char **assumed;          /* (owned) strv: what the file does not say, in words */

@@ -76,6 +76,9 @@ gboolean machine_read_pcie (BaseIni *ini, TopoMachine *machine, MachineLayout *l
 gboolean machine_read_network (BaseIni *ini, TopoMachine *machine, MachineLayout *layout,
                                GError **error);
 
+/* Every [measured OP RANKS]; the rest of the machine is read. */
+gboolean machine_read_measured (BaseIni *ini, TopoMachine *machine, GError **error);
+
 /* Builds machine->graph. */
 gboolean machine_build_graph (TopoMachine *machine, const MachineLayout *layout, GError **error);
 /* Fills subsets, node_link_*. */
