@@ -71,19 +71,26 @@ typedef struct {
   double bandwidth_ratio;  /* of the peak of one direction, large messages */
   double bulk_shard_bytes; /* bytes per rank from which NCCL runs rings in its bulk protocol;
                               0: one protocol speaks for all sizes */
+  double ring_copy;        /* local copy or reduction of a ring, in wire steps; not on PCIe */
   double alltoall_copy;    /* an all-to-all's copy to oneself, in wire steps; not on PCIe */
 } CostLinkNumbers;
 
 /* See collective.h for the formulas. */
 typedef struct {
-  double bulk_base_s;             /* added by the bulk protocol (Simple), */
-  double bulk_hop_ratio;          /* whose ring step takes this many low-latency ones */
-  double low_bandwidth_ratio;     /* of the bulk rate in the low-latency protocols, rings */
-  double low_alltoall_ratio;      /* the same of an all-to-all, which knows LL only */
-  double alltoall_low_bytes;      /* most bytes per peer in that protocol */
-  double node_fill_ratio;         /* pipeline fill, in sqrt (L T), of NVLink in its protocols */
-  double fill_ratio;              /* of PCIe, and of trees over the network */
+  double bulk_base_s;              /* added by the bulk protocol (Simple), */
+  double bulk_hop_ratio;           /* whose ring step takes this many low-latency ones */
+  double low_bandwidth_ratio;      /* of the bulk rate in the low-latency protocols, rings */
+  double low_alltoall_ratio;       /* the same of an all-to-all, which knows LL only */
+  double alltoall_low_bytes;       /* most bytes per peer in that protocol */
+  double alltoall_bandwidth_ratio; /* of a ring's bandwidth in an all-to-all, bulk */
+  double low_rise_ratio;  /* a low-latency hop that carries data over one that hardly does, */
+  double low_rise_bytes;  /* half of the rise at this shard */
+  double low_fill_ratio;  /* pipeline fill, in sqrt (L T), of NVLink in low latency */
+  double bulk_fill_ratio; /* and in bulk */
+  double fill_ratio;      /* of PCIe, and of trees over the network */
   double network_ring_fill_ratio; /* of rings over the network */
+  double network_rise_ratio;      /* as low_rise, of steps over the network */
+  double network_rise_bytes;
   double broadcast_hops;          /* network steps per domain that a broadcast waits for, */
   double broadcast_eager_bytes;   /* beyond what fits the channels' buffers */
   double old_fill_ratio;          /* fill of NCCL 2.8 over later ones */
@@ -140,7 +147,6 @@ typedef struct {
   double bubble_ratio;          /* fitted corrections, 1: none. Of the bubble (evaluate applies) */
   double head_ratio;            /* of the head's GEMMs: ALREADY in cost_op_s, never apply again */
   double imbalance_ratio;       /* of max - mean over stages (evaluate applies) */
-  double collective_delta;      /* local copy or reduction, in wire steps; not on PCIe */
   double alltoall_steps;        /* steps of an all-to-all = this x (1 + log2 g) */
   double nvls_latency_s;
   double unoverlapped_tp_ratio; /* share of tp communication hidden even without overlap_tp */

@@ -227,7 +227,8 @@ cost_numbers_old_nccl (CostNumbers *numbers)
   if (numbers->old_nccl)
     return;
   numbers->old_nccl = TRUE;
-  collective->node_fill_ratio *= collective->old_fill_ratio;
+  collective->low_fill_ratio *= collective->old_fill_ratio;
+  collective->bulk_fill_ratio *= collective->old_fill_ratio;
   collective->fill_ratio *= collective->old_fill_ratio;
   collective->network_ring_fill_ratio *= collective->old_fill_ratio;
 }

@@ -38,8 +38,10 @@ cost_wire_in_protocol (const CostWire *wire, double low_ratio, double bulk_hop_r
 double
 cost_wire_fill (const CostWire *wire)
 {
-  return cost_wire_has_protocols (wire) ? wire->numbers->node_fill_ratio
-                                        : wire->numbers->fill_ratio;
+  if (!cost_wire_has_protocols (wire))
+    return wire->numbers->fill_ratio;
+  return wire->protocol == COST_PROTOCOL_LOW ? wire->numbers->low_fill_ratio
+                                             : wire->numbers->bulk_fill_ratio;
 }
 
 void
@@ -55,6 +57,21 @@ cost_way_set (CostWay *way, const CostWire *wire, double steps, double bytes, do
   way->fill = isinf (way->wire_s_per_byte)
                   ? INFINITY
                   : fill_ratio * sqrt (way->latency_s * way->wire_s_per_byte);
+}
+
+void
+cost_way_set_rise (CostWay *way, const CostWire *wire)
+{
+  const CostCollectiveNumbers *numbers = wire->numbers;
+  if (wire->k > 1) {
+    way->rise_s = numbers->network_rise_ratio * (way->base_s + way->latency_s);
+    way->rise_bytes = wire->n * numbers->network_rise_bytes;
+    return;
+  }
+  if (!cost_wire_has_protocols (wire) || wire->protocol != COST_PROTOCOL_LOW)
+    return;
+  way->rise_s = wire->numbers->low_rise_ratio * (way->base_s + way->latency_s);
+  way->rise_bytes = wire->n * wire->numbers->low_rise_bytes;
 }
 
 static double
@@ -79,7 +96,7 @@ cost_wire_init (CostWire *wire, const CostNumbers *numbers, const TopoGroupShape
     /* at most 1 in use: collective-model §2 */
     .network_s_per_byte
     = inverse_rate (fmin (numbers->fabric.bandwidth_ratio, 1), shape->inter_bytes_per_s),
-    .delta = pcie ? 0 : numbers->step.collective_delta,
+    .delta = pcie ? 0 : link->ring_copy,
     .alltoall_delta = pcie ? 0 : link->alltoall_copy,
     .alltoall_steps = numbers->step.alltoall_steps,
     .nvls_latency_s = numbers->step.nvls_latency_s,
@@ -134,7 +151,8 @@ cost_way_s (const CostWay *way, double message_bytes)
   if (!(message_bytes > 0))
     return way->base_s + way->latency_s;
   return way->base_s + way->latency_s + way->wire_s_per_byte * message_bytes
-         + way->fill * sqrt (message_bytes);
+         + way->fill * sqrt (message_bytes)
+         + way->rise_s * message_bytes / (message_bytes + way->rise_bytes);
 }
 
 static gboolean

@@ -33,6 +33,7 @@ typedef struct {
   double latency_s;            /* L */
   double wire_s_per_byte;      /* T / message_bytes; INFINITY if the network is unknown */
   double fill;                 /* c sqrt (L · T / message_bytes) */
+  double rise_s, rise_bytes;   /* L grows by rise_s, half of it at rise_bytes */
   double from_bytes, to_bytes; /* where it is taken unless asked for: from <= bytes < to */
 } CostWay;
 

@@ -19,8 +19,8 @@ curve_init (CostCurve *out, const CostNumbers *numbers, const TopoMachine *machi
             const TopoCurve *curve)
 {
   CostGroup group;
-  *out = (CostCurve){ .kind = (ModelCollectiveKind)base_name_index (curve->what,
-                                                                    model_collective_names),
+  *out = (CostCurve){ .kind
+                      = (ModelCollectiveKind)base_name_index (curve->what, model_collective_names),
                       .n = curve->points->len,
                       .log_bytes = g_new (double, curve->points->len),
                       .log_ratio = g_new (double, curve->points->len) };

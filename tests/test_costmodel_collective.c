@@ -6,14 +6,14 @@
 static CostNumbers
 numbers_of (TopoLinkClass link_class, double base_s, double hop_s, double bandwidth_ratio)
 {
-  CostNumbers numbers
-      = { .fabric = { .hop_s = 5.249e-6, .bandwidth_ratio = 1.0 },
-          .collective = { .fill_ratio = 2, .network_ring_fill_ratio = 2 },
-          .step
-          = { .collective_delta = 0.87, .alltoall_steps = 1.144, .nvls_latency_s = 15.626e-6 } };
-  numbers.links[link_class] = (CostLinkNumbers){
-    .base_s = base_s, .hop_s = hop_s, .bandwidth_ratio = bandwidth_ratio, .alltoall_copy = 0.87
-  };
+  CostNumbers numbers = { .fabric = { .hop_s = 5.249e-6, .bandwidth_ratio = 1.0 },
+                          .collective = { .fill_ratio = 2, .network_ring_fill_ratio = 2 },
+                          .step = { .alltoall_steps = 1.144, .nvls_latency_s = 15.626e-6 } };
+  numbers.links[link_class] = (CostLinkNumbers){ .base_s = base_s,
+                                                 .hop_s = hop_s,
+                                                 .bandwidth_ratio = bandwidth_ratio,
+                                                 .ring_copy = 0.87,
+                                                 .alltoall_copy = 0.87 };
   return numbers;
 }
 
@@ -221,14 +221,16 @@ static void
 test_protocols_by_hand (void **state)
 {
   CostNumbers numbers = numbers_of (TOPO_LINK_CLASS_NVLINK5, 7.5e-6, 1.2e-6, 0.9);
-  numbers.step.collective_delta = 0;
+  numbers.links[TOPO_LINK_CLASS_NVLINK5].ring_copy = 0;
   numbers.links[TOPO_LINK_CLASS_NVLINK5].bulk_shard_bytes = 2097152;
   numbers.collective = (CostCollectiveNumbers){ .bulk_base_s = 3.7e-6,
                                                 .bulk_hop_ratio = 2,
                                                 .low_bandwidth_ratio = 0.65,
                                                 .low_alltoall_ratio = 0.5,
                                                 .alltoall_low_bytes = 16384,
-                                                .node_fill_ratio = 1,
+                                                .alltoall_bandwidth_ratio = 1,
+                                                .low_fill_ratio = 1,
+                                                .bulk_fill_ratio = 1,
                                                 .fill_ratio = 2 };
   TopoGroupShape shape = node (TOPO_LINK_CLASS_NVLINK5, 900e9, 4);
   CostGroup group;

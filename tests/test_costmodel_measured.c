@@ -56,9 +56,8 @@ test_by_hand (void **state)
   TopoCurvePoint points[] = { { mib, 0 }, { 64 * mib, 0 } };
   double ratios[] = { 2, 8 };
   for (guint i = 0; i < 2; i++)
-    points[i].time_s = ratios[i]
-                       * cost_collective_s (&by_formula, MODEL_COLLECTIVE_ALL_REDUCE,
-                                            points[i].bytes);
+    points[i].time_s
+        = ratios[i] * cost_collective_s (&by_formula, MODEL_COLLECTIVE_ALL_REDUCE, points[i].bytes);
   add_curve (measured, "all_reduce", 8, points, 2);
   numbers_of (&numbers, measured);
   cost_group_init (&by_curve, &numbers, &shape);
@@ -155,8 +154,8 @@ leave_out (const Published *published, guint odd, double *errors)
   cost_group_init (&group, &numbers, &shape);
   for (guint i = 1; i + 1 < published->n; i++)
     if (i % 2 != odd) {
-      double got = cost_collective_s (&group, (ModelCollectiveKind)kind,
-                                      published->points[i].bytes);
+      double got
+          = cost_collective_s (&group, (ModelCollectiveKind)kind, published->points[i].bytes);
       errors[n++] = fabs (got / published->points[i].time_s - 1);
     }
   return n;

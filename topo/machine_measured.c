@@ -24,8 +24,7 @@ parse_point (const char *text, TopoCurvePoint *out)
 {
   guint64 bytes = 0;
   g_auto (GStrv) parts = g_strsplit (text, ":", 2);
-  if (g_strv_length (parts) != 2
-      || !base_units_parse_bytes (g_strstrip (parts[0]), &bytes, NULL)
+  if (g_strv_length (parts) != 2 || !base_units_parse_bytes (g_strstrip (parts[0]), &bytes, NULL)
       || !base_units_parse (g_strstrip (parts[1]), BASE_DIM_SECONDS, &out->time_s, NULL))
     return FALSE;
   out->bytes = (double)bytes;
