@@ -71,7 +71,6 @@ typedef struct {
   double bandwidth_ratio;  /* of the peak of one direction, large messages */
   double bulk_shard_bytes; /* bytes per rank from which NCCL runs rings in its bulk protocol;
                               0: one protocol speaks for all sizes */
-  double ring_copy;        /* local copy or reduction of a ring, in wire steps; not on PCIe */
   double alltoall_copy;    /* an all-to-all's copy to oneself, in wire steps; not on PCIe */
 } CostLinkNumbers;
 
@@ -91,15 +90,15 @@ typedef struct {
   double network_ring_fill_ratio; /* of rings over the network */
   double network_rise_ratio;      /* as low_rise, of steps over the network */
   double network_rise_bytes;
-  double broadcast_hops;          /* network steps per domain that a broadcast waits for, */
-  double broadcast_eager_bytes;   /* beyond what fits the channels' buffers */
-  double old_fill_ratio;          /* fill of NCCL 2.8 over later ones */
-  double pat_hop_ratio;           /* collective_forced.c: a step of PAT over a network hop, */
-  double pat_rank_s;              /* what each rank adds, */
-  double pat_bandwidth_ratio;     /* and its share of the NIC */
-  double sharp_latency_s;         /* up and down the switches of the network */
-  double torch_loop_s;            /* what timing in a torch loop adds to a figure, */
-  double one_process_s;           /* or one process that drives all GPUs of a node */
+  double broadcast_hops;        /* network steps per domain that a broadcast waits for, */
+  double broadcast_eager_bytes; /* beyond what fits the channels' buffers */
+  double old_fill_ratio;        /* fill of NCCL 2.8 over later ones */
+  double pat_hop_ratio;         /* collective_forced.c: a step of PAT over a network hop, */
+  double pat_rank_s;            /* what each rank adds, */
+  double pat_bandwidth_ratio;   /* and its share of the NIC */
+  double sharp_latency_s;       /* up and down the switches of the network */
+  double torch_loop_s;          /* what timing in a torch loop adds to a figure, */
+  double one_process_s;         /* or one process that drives all GPUs of a node */
 } CostCollectiveNumbers;
 
 /* p10 and p90 of measured over predicted time, by band of bytes: collective.h. */
@@ -147,6 +146,7 @@ typedef struct {
   double bubble_ratio;          /* fitted corrections, 1: none. Of the bubble (evaluate applies) */
   double head_ratio;            /* of the head's GEMMs: ALREADY in cost_op_s, never apply again */
   double imbalance_ratio;       /* of max - mean over stages (evaluate applies) */
+  double collective_delta;      /* local copy or reduction, in wire steps; not on PCIe */
   double alltoall_steps;        /* steps of an all-to-all = this x (1 + log2 g) */
   double nvls_latency_s;
   double unoverlapped_tp_ratio; /* share of tp communication hidden even without overlap_tp */

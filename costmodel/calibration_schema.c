@@ -56,7 +56,6 @@ static const CostKey link_keys[] = {
   TIME ("hop", CostLinkNumbers, hop_s, 1),
   RATIO ("bandwidth", CostLinkNumbers, bandwidth_ratio, 0.001, 1.2),
   BYTES ("bulk_shard", CostLinkNumbers, bulk_shard_bytes, 1e12),
-  RATIO ("ring_copy", CostLinkNumbers, ring_copy, 0, 10),
   RATIO ("alltoall_copy", CostLinkNumbers, alltoall_copy, 0, 10),
 };
 
@@ -126,6 +125,7 @@ static const CostKey step_keys[] = {
   RATIO ("bubble", CostStepNumbers, bubble_ratio, 0, 10),
   RATIO ("head", CostStepNumbers, head_ratio, 0.1, 10),
   RATIO ("stage_imbalance", CostStepNumbers, imbalance_ratio, 0, 10),
+  RATIO ("collective_delta", CostStepNumbers, collective_delta, 0, 10),
   RATIO ("alltoall_steps", CostStepNumbers, alltoall_steps, 0, 100),
   TIME ("nvls_latency", CostStepNumbers, nvls_latency_s, 1),
   RATIO ("unoverlapped_tp", CostStepNumbers, unoverlapped_tp_ratio, 0, 1),

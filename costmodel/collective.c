@@ -96,7 +96,7 @@ cost_wire_init (CostWire *wire, const CostNumbers *numbers, const TopoGroupShape
     /* at most 1 in use: collective-model §2 */
     .network_s_per_byte
     = inverse_rate (fmin (numbers->fabric.bandwidth_ratio, 1), shape->inter_bytes_per_s),
-    .delta = pcie ? 0 : link->ring_copy,
+    .delta = pcie ? 0 : numbers->step.collective_delta,
     .alltoall_delta = pcie ? 0 : link->alltoall_copy,
     .alltoall_steps = numbers->step.alltoall_steps,
     .nvls_latency_s = numbers->step.nvls_latency_s,

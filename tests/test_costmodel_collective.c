@@ -6,14 +6,14 @@
 static CostNumbers
 numbers_of (TopoLinkClass link_class, double base_s, double hop_s, double bandwidth_ratio)
 {
-  CostNumbers numbers = { .fabric = { .hop_s = 5.249e-6, .bandwidth_ratio = 1.0 },
-                          .collective = { .fill_ratio = 2, .network_ring_fill_ratio = 2 },
-                          .step = { .alltoall_steps = 1.144, .nvls_latency_s = 15.626e-6 } };
-  numbers.links[link_class] = (CostLinkNumbers){ .base_s = base_s,
-                                                 .hop_s = hop_s,
-                                                 .bandwidth_ratio = bandwidth_ratio,
-                                                 .ring_copy = 0.87,
-                                                 .alltoall_copy = 0.87 };
+  CostNumbers numbers
+      = { .fabric = { .hop_s = 5.249e-6, .bandwidth_ratio = 1.0 },
+          .collective = { .fill_ratio = 2, .network_ring_fill_ratio = 2 },
+          .step
+          = { .collective_delta = 0.87, .alltoall_steps = 1.144, .nvls_latency_s = 15.626e-6 } };
+  numbers.links[link_class] = (CostLinkNumbers){
+    .base_s = base_s, .hop_s = hop_s, .bandwidth_ratio = bandwidth_ratio, .alltoall_copy = 0.87
+  };
   return numbers;
 }
 
@@ -221,7 +221,7 @@ static void
 test_protocols_by_hand (void **state)
 {
   CostNumbers numbers = numbers_of (TOPO_LINK_CLASS_NVLINK5, 7.5e-6, 1.2e-6, 0.9);
-  numbers.links[TOPO_LINK_CLASS_NVLINK5].ring_copy = 0;
+  numbers.step.collective_delta = 0;
   numbers.links[TOPO_LINK_CLASS_NVLINK5].bulk_shard_bytes = 2097152;
   numbers.collective = (CostCollectiveNumbers){ .bulk_base_s = 3.7e-6,
                                                 .bulk_hop_ratio = 2,
@@ -249,10 +249,11 @@ test_protocols_by_hand (void **state)
   assert_string_equal (cost_collective_way (&group, all, 65537, NULL, NULL)->protocol, "simple");
 }
 
-/* The root of a broadcast over nodes waits for no network step while 8 KiB or less are on the way.
- * 2 nodes of 8, base 5.378, L = 7 x .711 = 4.977 us, and .5 x 5.249 beyond; T = bytes/8/50e9 or
- * bytes/439.65e9, the slower: 8192: .02048 us, 5.378 + 4.977 + .02048 + 2 sqrt (.101929) = 11.01401
- * 8193: L = 7.6015: 5.378 + 7.6015 + .0204825 + 2 sqrt (.155698) = 13.78915 us */
+/* The root of a broadcast waits for no step while 8 KiB or less are on the way.
+ * 2 nodes of 8, base 5.378, beyond L = 7 x .711 + .5 x 5.249 = 7.6015 us; T = bytes/8/50e9 or
+ * bytes/439.65e9, the slower: 8192: .02048 us, 5.378 + .02048 = 5.39848
+ * 8193: 5.378 + 7.6015 + .0204825 + 2 sqrt (.155698) = 13.78915 us
+ * One node: 8192/439.65e9 = .0186330: 5.378 + .0186330 = 5.39663 us */
 static void
 test_broadcast_is_eager (void **state)
 {
@@ -265,8 +266,43 @@ test_broadcast_is_eager (void **state)
   shape.inter_bytes_per_s = 50e9;
   CostGroup group;
   cost_group_init (&group, &numbers, &shape);
-  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_BROADCAST, 8192), 11.01401e-6, 1e-5);
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_BROADCAST, 8192), 5.39848e-6, 1e-5);
   assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_BROADCAST, 8193), 13.78915e-6, 1e-5);
+  shape = node (TOPO_LINK_CLASS_NVLINK4, 450e9, 8);
+  cost_group_init (&group, &numbers, &shape);
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_BROADCAST, 8192), 5.39663e-6, 1e-5);
+}
+
+/*
+ * Steps that carry data take longer: half of the rise at a shard of 4 KiB. All-gather of 32 KiB on 8
+ * H100 in low latency, rise .2, no fill, all of the bandwidth: L = 7 x .711 = 4.977,
+ * T = 32768 (7 + .87)/8 / 439.65e9 = .0733204, rise .2 (5.378 + 4.977)/2 = 1.0355:
+ * 5.378 + 4.977 + .0733204 + 1.0355 = 11.46382 us. Over two nodes, ring: L = 14 x .711 + 5.249 =
+ * 15.203, T = 32768 x 15/16/8 / 50e9 = .0768, or 32768 (15 + .87)/16 / 439.65e9 = .0739258; shard
+ * 2 KiB of a rise of .5 at 4 KiB: .5 (5.378 + 15.203)/3 = 3.430167: 24.08797 us
+ */
+static void
+test_rise_by_hand (void **state)
+{
+  CostNumbers numbers = nvlink4 ();
+  CostGroup group;
+  numbers.links[TOPO_LINK_CLASS_NVLINK4].bulk_shard_bytes = 1048576;
+  numbers.collective = (CostCollectiveNumbers){ .bulk_hop_ratio = 1,
+                                                .low_bandwidth_ratio = 1,
+                                                .low_alltoall_ratio = 1,
+                                                .alltoall_bandwidth_ratio = 1,
+                                                .low_rise_ratio = 0.2,
+                                                .low_rise_bytes = 4096,
+                                                .network_rise_ratio = 0.5,
+                                                .network_rise_bytes = 4096 };
+  TopoGroupShape shape = node (TOPO_LINK_CLASS_NVLINK4, 450e9, 8);
+  cost_group_init (&group, &numbers, &shape);
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_GATHER, 32768), 11.46382e-6, 1e-6);
+  shape.ranks = 16;
+  shape.domains = 2;
+  shape.inter_bytes_per_s = 50e9;
+  cost_group_init (&group, &numbers, &shape);
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_GATHER, 32768), 24.08797e-6, 1e-6);
 }
 
 /* NCCL 2.8: 2.5 times the fill, and a ring's bytes over the network. 2 nodes of 8, all-reduce of
@@ -331,7 +367,7 @@ test_forced_by_hand (void **state)
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (bus_cases) + 9];
+  struct CMUnitTest tests[G_N_ELEMENTS (bus_cases) + 10];
   guint n = 0;
   for (gsize i = 0; i < G_N_ELEMENTS (bus_cases); i++)
     tests[n++] = (struct CMUnitTest){ .name = bus_cases[i].name,
@@ -345,6 +381,7 @@ main (void)
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_pcie_has_no_local_step);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_protocols_by_hand);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_broadcast_is_eager);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_rise_by_hand);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_old_nccl);
   return _cmocka_run_group_tests ("costmodel_collective", tests, n, NULL, NULL);
 }

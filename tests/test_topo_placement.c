@@ -393,7 +393,7 @@ static const BottleneckCase bottlenecks[] = {
   /* 8 NICs of 50 GB/s together are slower than one GPU's 450 GB/s */
   { "bottleneck/tp16", "hgx-h100", 64, 1, 16, "NIC 400 Gb/s ib, 50.0 GB/s per GPU one way" },
   { "bottleneck/shared", "aws-p4d", 32, 8, 4,
-    "NIC 100 Gb/s efa shared by 2 GPUs, 6.25 GB/s per GPU one way" },
+    "NIC 100 Gb/s efa1 shared by 2 GPUs, 6.25 GB/s per GPU one way" },
   { "bottleneck/several", "aws-p5", 32, 8, 4,
     "NIC 100 Gb/s efa x 4 per GPU, 50.0 GB/s per GPU one way" },
   /* 72 x 50 GB/s out of the rack exceed 900 GB/s inside */

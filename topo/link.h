@@ -56,13 +56,14 @@ typedef enum {
   TOPO_FABRIC_NONE,
   TOPO_FABRIC_IB,
   TOPO_FABRIC_ROCE,
-  TOPO_FABRIC_EFA,
+  TOPO_FABRIC_EFA, /* from the second generation on: RDMA writes */
   TOPO_FABRIC_TCPX,
   TOPO_FABRIC_TCPXO,
   TOPO_FABRIC_GCPRDMA,
   TOPO_FABRIC_OPA,
   TOPO_FABRIC_ETHERNET,
-  TOPO_FABRIC_ICI, /* between chips of a pod; the links count as the domain's */
+  TOPO_FABRIC_EFA1, /* EFA of P4d and P4de: sends and receives, a flush of each GPU's reads */
+  TOPO_FABRIC_ICI,  /* between chips of a pod; the links count as the domain's */
   TOPO_FABRIC_N_KINDS
 } TopoFabric;
 

@@ -80,10 +80,10 @@ allow("calibration", "calibration", "name", "missing empty", "the name of the fi
 allow("calibration", "fabric", "bandwidth hop straggler", "missing", DEFAULTED)
 allow("calibration", "fabric", "hop straggler", "zero", "costs nothing")
 allow("calibration", "link", "base hop", "zero", "costs nothing")
-allow("calibration", "link", "bulk_shard ring_copy alltoall_copy", "zero", "one protocol for all sizes; no copy to oneself")
+allow("calibration", "link", "bulk_shard alltoall_copy", "zero", "one protocol for all sizes; no copy to oneself")
 allow("calibration", "collective", "bulk_base low_rise low_fill bulk_fill fill network_ring_fill broadcast_hops torch_loop one_process", "zero",
       "costs nothing")
-allow("calibration", "collective", "alltoall_low broadcast_eager low_rise_shard pat_hop pat_rank sharp_latency", "zero", "the bulk protocol at all sizes; no message is eager")
+allow("calibration", "collective", "alltoall_low broadcast_eager low_rise_shard network_rise network_rise_shard pat_hop pat_rank sharp_latency", "zero", "the bulk protocol at all sizes; no message is eager")
 allow("calibration", "link", "assumed", "missing", "measured")
 allow("calibration", "profile", "assumed", "missing", "measured")
 allow("calibration", "gpu", "gpus", ANY, "names of GPUs, of files that may come later")
@@ -97,7 +97,7 @@ allow("calibration", "profile", "attention_portable host_layer memory_factor nee
       "p2p_host reserved sigma", "missing", DEFAULTED)
 allow("calibration", "profile", "attention_portable host_layer overlap_dp overlap_ep overlap_tp overlap_wgrad p2p_host", "zero",
       "the effect is absent")
-allow("calibration", "step", "align_loss alltoall_steps bubble expert_host fixed misalign_loss sinks moe_host nvls_latency p2p "
+allow("calibration", "step", "align_loss alltoall_steps bubble collective_delta expert_host fixed misalign_loss sinks moe_host nvls_latency p2p "
       "p2p_interleaved score_backward score_forward stage_imbalance unoverlapped_tp", "zero", "the effect is absent")
 allow("calibration", "uncertainty", "sigma_assumed sigma_scale", "zero", "no spread")
 
