@@ -145,35 +145,54 @@ cost_group_init (CostGroup *group, const CostNumbers *numbers, const TopoGroupSh
       }
 }
 
+/* @root: of @bytes, which are more than 0. */
+static inline double
+way_s (const CostWay *way, double bytes, double root)
+{
+  return way->base_s + way->latency_s + way->wire_s_per_byte * bytes + way->fill * root
+         + way->rise_s * bytes / (bytes + way->rise_bytes);
+}
+
 double
 cost_way_s (const CostWay *way, double message_bytes)
 {
   if (!(message_bytes > 0))
     return way->base_s + way->latency_s;
-  return way->base_s + way->latency_s + way->wire_s_per_byte * message_bytes
-         + way->fill * sqrt (message_bytes)
-         + way->rise_s * message_bytes / (message_bytes + way->rise_bytes);
+  return way_s (way, message_bytes, sqrt (message_bytes));
 }
 
-static gboolean
+static inline gboolean
 is_in_range (const CostWay *way, double bytes)
 {
   return bytes >= way->from_bytes && bytes < way->to_bytes;
 }
 
+static double
+latency_s (const CostWay *ways)
+{
+  double best_s = INFINITY;
+  for (guint i = 0; i < COST_MAX_WAYS && ways[i].algorithm != NULL; i++)
+    if (is_in_range (&ways[i], 0))
+      best_s = fmin (best_s, cost_way_s (&ways[i], 0));
+  return best_s;
+}
+
 double
 cost_collective_s (const CostGroup *group, ModelCollectiveKind kind, double message_bytes)
 {
+  const CostWay *ways = group->ways[kind];
+  double best_s = INFINITY, root = sqrt (message_bytes);
   if (group->ranks < 2)
     return 0;
-  double best_s = INFINITY;
-  double bytes = message_bytes > 0 ? message_bytes : 0;
-  for (const CostWay *way = group->ways[kind];
-       way < group->ways[kind] + COST_MAX_WAYS && way->algorithm != NULL; way++)
-    if (is_in_range (way, bytes))
-      best_s = fmin (best_s, cost_way_s (way, bytes));
+  if (!(message_bytes > 0))
+    return latency_s (ways);
+  for (const CostWay *way = ways; way < ways + COST_MAX_WAYS && way->algorithm != NULL; way++)
+    if (is_in_range (way, message_bytes)) {
+      double time_s = way_s (way, message_bytes, root);
+      best_s = time_s < best_s ? time_s : best_s;
+    }
   if (group->curves[kind] != NULL)
-    best_s *= cost_curve_ratio (group->curves[kind], bytes);
+    best_s *= cost_curve_ratio (group->curves[kind], message_bytes);
   return best_s;
 }
 
