@@ -1,20 +1,23 @@
 /* costmodel/collective.h - seconds of a collective over a group of one shape.
  *
- *   t = base + L + T + c sqrt (L T)      L latency of the dependent steps, T wire time
+ *   t = base + L + T + c sqrt (L T) + R
  *
- * c = 2 is the cost of a transfer cut into optimal chunks: (sqrt L + sqrt T)^2. L and T per
- * algorithm in collective_*.c (ring, tree, NVLS, direct all-to-all, neighbours); the cheapest that
- * the machine has is taken, as NCCL's tuner would.
+ * L latency of the dependent steps, T wire time; L and T per algorithm in collective_*.c (ring, tree,
+ * NVLS, direct all-to-all, neighbours); the cheapest that the machine has is taken, as NCCL's tuner
+ * would. c = 2 is the cost of a transfer cut into optimal chunks, (sqrt L + sqrt T)^2; pipelines
+ * that stay full have less. R: hops and launches that carry data take longer than those that hardly
+ * do, r (base + L) s / (s + s0) for a shard of s bytes per rank.
  *
  * Inside one NVLink domain NCCL changes protocol at a fixed shard, and time jumps by up to 2.4 for
  * one doubling of bytes. So rings and all-to-all have two ways there, each with its range of bytes:
- *   low latency (LL, LL128; times cannot tell them apart)   hop, a share of the bandwidth, c = 1
- *   bulk (Simple)                                           base + bulk_base, bulk_hop x hop, c = 1
- * PCIe and the network have one way for all sizes with c = 2 (rings over the network: less).
+ *   low latency (LL, LL128; times cannot tell them apart)   a share of the bandwidth, R
+ *   bulk (Simple)                                           base + bulk_base, bulk_hop x hop
+ * PCIe and the network have one way for all sizes, R over the network. A curve measured on the
+ * machine scales what the formulas say (measured.h).
  * The network has no congestion and nothing overlaps: those are other factors.
  *
- * Source: fitted to 3,179 nccl-tests points of 22 machines; error by cross-validation in
- * docs/model.md. Formulas: reference "collective-model" §2; protocols and fills are ours.
+ * Source: fitted to 5,603 nccl-tests points of 22 machines; error by cross-validation in
+ * docs/model.md. Formulas: reference "collective-model" §2; protocols, fills and rises are ours.
  */
 #pragma once
 #include "costmodel/measured.h"

@@ -1,4 +1,4 @@
-/* topo/machine_links.c - [links] and [network] of a machine file, and sets of numbers. */
+/* topo/machine_links.c - [links] of a machine file, and sets of numbers. */
 #include "topo/machine-private.h"
 #include <math.h>
 #include <string.h>
