@@ -341,6 +341,36 @@ test_attach (void **state)
   g_clear_error (&error);
 }
 
+/* Copies of 276 of 300 GB/s are usual for an A100 (.91): nothing changes. At 136.5, half of the usual
+ * 273, the links count half: 12.5 of 25 GB/s each. */
+static void
+test_attach_copies (void **state)
+{
+  GError *error = NULL;
+  g_autofree char *path = fixture_path ("nvbandwidth.json");
+  g_autoptr (TopoReading) usual = read_path (path, NULL, "a100-pcie-nvlink", &error);
+  assert_no_error (error);
+  assert_near (usual->machine->direct_link_bytes_per_s, 25e9, 1e-12);
+  assert_true (says (usual, "link_rate stays"));
+  g_autofree char *text = NULL;
+  assert_true (g_file_get_contents (path, &text, NULL, &error));
+  g_auto (GStrv) parts = g_strsplit (text, "275.50", 2);
+  g_autofree char *slow = g_strconcat (parts[0], "136.5", parts[1], NULL);
+  g_autoptr (BaseCatalog) catalog = open_catalog ();
+  TopoReadOptions options = { catalog, NULL, "a100-pcie-nvlink" };
+  g_autoptr (TopoReading) reading
+      = topo_reading_new_from_data (slow, strlen (slow), "slow.json", &options, &error);
+  assert_no_error (error);
+  assert_near (reading->machine->direct_link_bytes_per_s, 12.5e9, 1e-12);
+  assert_non_null (strstr (assumption (reading, "link_rate"), "GPU1 to GPU0"));
+  assert_round_trip (reading);
+  /* no copies over NVLink are known of an L40S */
+  options.machine = "l40s-8x-pcie";
+  assert_null (topo_reading_new_from_data (slow, strlen (slow), "slow.json", &options, &error));
+  assert_message (error, "copy_ratio");
+  g_clear_error (&error);
+}
+
 static void
 test_nccl_tests_json (void **state)
 {
@@ -409,6 +439,7 @@ main (void)
     cmocka_unit_test (test_unknown_gpu_is_no_machine),
     cmocka_unit_test (test_nccl_tests_text),
     cmocka_unit_test (test_attach),
+    cmocka_unit_test (test_attach_copies),
     cmocka_unit_test (test_nccl_tests_json),
     cmocka_unit_test (test_nvbandwidth),
     cmocka_unit_test (test_catalog_round_trip),

@@ -152,6 +152,7 @@ read_direct_links (BaseIni *ini, TopoGpu *gpu, GError **error)
   guint64 links = 0;
   const char *kind = base_ini_get_string_or (ini, "links", "direct", NULL);
   gpu->direct_link_bytes_per_s = 0;
+  gpu->copy_ratio = NAN;
   if (kind == NULL)
     return TRUE;
   if (!topo_link_kind_from_name (kind, &gpu->direct) || !topo_link_kind_is_direct (gpu->direct)
@@ -162,7 +163,9 @@ read_direct_links (BaseIni *ini, TopoGpu *gpu, GError **error)
   }
   if (!base_ini_get_count (ini, "links", "direct_links", 1, MAX_LINKS, &links, error)
       || !base_ini_get_number (ini, "links", "direct_link_rate", BASE_DIM_BYTES_PER_SECOND, 1e6,
-                               MAX_RATE_BYTES_PER_S, &gpu->direct_link_bytes_per_s, error))
+                               MAX_RATE_BYTES_PER_S, &gpu->direct_link_bytes_per_s, error)
+      || !base_ini_get_number_optional (ini, "links", "copy_ratio", BASE_DIM_RATIO, 0.01, 1,
+                                        &gpu->copy_ratio, error))
     return FALSE;
   gpu->has_direct = TRUE;
   gpu->direct_links = (guint32)links;
@@ -240,7 +243,7 @@ topo_gpu_new_unknown (void)
   gpu->aliases = g_new0 (char *, 1);
   gpu->pci_ids = g_new0 (char *, 1);
   gpu->generation = g_strdup ("unknown");
-  gpu->clock_hertz = gpu->hbm_bytes_per_s = gpu->label_gb = gpu->tdp_w = NAN;
+  gpu->clock_hertz = gpu->hbm_bytes_per_s = gpu->label_gb = gpu->tdp_w = gpu->copy_ratio = NAN;
   gpu->source = g_strdup ("unknown");
   return gpu;
 }
@@ -275,6 +278,7 @@ topo_gpu_new_from_ini (BaseIni *ini, const char *slug, GError **error)
                                             "label_gb",
                                             "usable_reading",
                                             "reserved",
+                                            "copy_ratio",
                                             "kind",
                                             "l2",
                                             "direct",

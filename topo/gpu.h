@@ -42,6 +42,7 @@ typedef struct {
   TopoLinkKind direct;  /* which; only when has_direct */
   guint32 direct_links; /* links per GPU */
   double direct_link_bytes_per_s; /* one link, one direction */
+  double copy_ratio;              /* of these links' peak, a large copy to a peer; NaN unknown */
   gboolean has_c2c;
   double c2c_bytes_per_s; /* GPU to its CPU, one direction; only when has_c2c */
   guint pcie_generation;  /* 0 unknown */

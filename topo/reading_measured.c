@@ -1,7 +1,9 @@
-/* topo/reading_measured.c - measured collectives as groups of a machine file.
+/* topo/reading_measured.c - what was measured, in the words of a machine file.
  *
- * Of each collective and number of ranks: the out-of-place times (in place where a log has no
- * other), the geometric mean where a size was measured more than once.
+ * Collectives become [measured OP RANKS]: the out-of-place times (in place where a log has no
+ * other), the geometric mean where a size was measured more than once. Copies between GPUs joined
+ * by NVLink lower the links' rate where the worst pair falls short of what a copy usually reaches
+ * of the peak ([links] copy_ratio of the GPU): calibrations relate to the peak.
  */
 #include "base/suggest.h"
 #include "topo/curve.h"
@@ -113,6 +115,70 @@ measured_append (GString *out, const TopoReading *reading)
   return n;
 }
 
+/* The pair whose copies fall short most. Returns: its rate over the usual, NaN without any. */
+static double
+worst_copy (const TopoReading *reading, const TopoMachine *machine, TopoMeasurement *out)
+{
+  double worst = NAN;
+  for (guint i = 0; i < reading->measurements->len; i++) {
+    const TopoMeasurement *m = &g_array_index (reading->measurements, TopoMeasurement, i);
+    const guint64 one = 1;
+    TopoSubset pair;
+    if (!g_str_has_prefix (m->what, "device_to_device_memcpy") || m->from < 0 || m->to < 0
+        || m->from == m->to || !(m->busbw_bytes_per_s > 0)
+        || (guint32)MAX (m->from, m->to) >= machine->gpus_per_node)
+      continue;
+    topo_machine_subset (machine, one << m->from | one << m->to, &pair);
+    if (topo_link_class_is_pcie (pair.link_class))
+      continue;
+    double ratio = m->busbw_bytes_per_s / (pair.bytes_per_s * machine->gpu->copy_ratio);
+    if (isnan (worst) || ratio < worst) {
+      worst = ratio;
+      *out = *m;
+    }
+  }
+  return worst;
+}
+
+/* Sets link_rate of [links] in @text. */
+static void
+set_link_rate (GString *text, double bytes_per_s)
+{
+  char number[G_ASCII_DTOSTR_BUF_SIZE];
+  char *group = strstr (text->str, "[links]\n");
+  g_return_if_fail (group != NULL);
+  char *next = strstr (group, "\n[");
+  char *old = strstr (group, "\nlink_rate =");
+  gssize at = group - text->str + (gssize)strlen ("[links]\n");
+  if (old != NULL && (next == NULL || old < next))
+    g_string_erase (text, old - text->str + 1, (gssize)strcspn (old + 1, "\n") + 1);
+  g_autofree char *line
+      = g_strdup_printf ("link_rate = %sGB/s\n",
+                         g_ascii_formatd (number, sizeof number, "%.6g", bytes_per_s / 1e9));
+  g_string_insert (text, at, line);
+}
+
+/* Returns: something was said of the links. */
+static gboolean
+attach_copies (GString *text, TopoReading *reading, const TopoMachine *machine)
+{
+  TopoMeasurement m = { 0 };
+  double ratio = worst_copy (reading, machine, &m);
+  if (isnan (ratio))
+    return FALSE;
+  if (ratio >= 1) {
+    reading_note (reading, "copies between GPUs reach what is usual: link_rate stays");
+    return TRUE;
+  }
+  set_link_rate (text, machine->direct_link_bytes_per_s * ratio);
+  reading_assume (reading, "link_rate",
+                  "%.3g GB/s in place of %g: GPU%d to GPU%d copies %.4g GB/s, usual are %.4g",
+                  machine->direct_link_bytes_per_s * ratio / 1e9,
+                  machine->direct_link_bytes_per_s / 1e9, m.from, m.to, m.busbw_bytes_per_s / 1e9,
+                  m.busbw_bytes_per_s / ratio / 1e9);
+  return TRUE;
+}
+
 gboolean
 reading_attach (TopoReading *reading, const TopoReadOptions *options, GError **error)
 {
@@ -121,10 +187,12 @@ reading_attach (TopoReading *reading, const TopoReadOptions *options, GError **e
     return FALSE;
   g_autoptr (GString) text = g_string_new (whole->ini);
   guint n = measured_append (text, reading);
-  if (n == 0) {
+  if (!attach_copies (text, reading, whole->machine) && n == 0) {
     g_set_error (error, TOPO_ERROR, TOPO_ERROR_PARSE,
-                 "holds no curve of a collective: two sizes and more, with its name and the number "
-                 "of ranks");
+                 "nothing to attach to '%s': neither a collective with its name, its ranks and two "
+                 "sizes, nor copies over NVLink whose usual share of the peak is known ([links] "
+                 "copy_ratio of '%s')",
+                 options->machine, whole->machine->gpu->slug);
     return FALSE;
   }
   g_autoptr (BaseIni) ini = base_ini_new_from_data (text->str, -1, options->machine, error);
@@ -137,7 +205,8 @@ reading_attach (TopoReading *reading, const TopoReadOptions *options, GError **e
     return FALSE;
   reading->machine = topo_machine_new_from_ini (ini, whole->name, gpu, error);
   reading->ini = g_string_free (g_steal_pointer (&text), FALSE);
-  reading_note (reading, "%u measured curve%s attached to %s", n, n > 1 ? "s" : "",
-                options->machine);
+  if (n > 0)
+    reading_note (reading, "%u measured curve%s attached to %s", n, n > 1 ? "s" : "",
+                  options->machine);
   return reading->machine != NULL;
 }

@@ -58,7 +58,7 @@ allow("gpu", "memory", "l2", "zero missing", "unknown")
 allow("gpu", "memory", "label_gb usable_reading", "missing", "unknown")
 allow("gpu", "memory", "reserved", "zero", "a driver that keeps nothing")
 allow("gpu", "peak", "fp32 tf32 fp16 bf16 fp8 fp4 clock", "missing", "unknown: a job in that type is refused")
-allow("gpu", "links", "pcie c2c_rate", "missing", "unknown, none")
+allow("gpu", "links", "pcie c2c_rate copy_ratio", "missing", "unknown, none")
 
 allow("profile", "profile", "frameworks", "missing empty", "no measured run is taken for this profile's")
 for group, keys in {"kernels": "fused_norm fused_activation fused_rope fused_residual fused_cross_entropy compiled keeps_everything "
