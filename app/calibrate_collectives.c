@@ -301,8 +301,7 @@ static gboolean
 is_of_fabric (const Parameter *parameter)
 {
   return g_str_has_prefix (parameter->group, "fabric ")
-         || g_str_equal (parameter->key, "network_ring_fill")
-         || g_str_equal (parameter->key, "fill");
+         || g_str_has_prefix (parameter->key, "network_") || g_str_equal (parameter->key, "fill");
 }
 
 static gboolean

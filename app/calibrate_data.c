@@ -1,6 +1,8 @@
 /* app/calibrate_data.c - the rows of a fit and how far their predictions are off at any x. */
 #include "app/calibrate-private.h"
 
+#include "base/cpus.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -211,7 +213,7 @@ predict_share (gpointer user_data)
 static gboolean
 predict_all (CalibrateData *data, gboolean moved, double *r, GError **error)
 {
-  guint n = CLAMP (g_get_num_processors (), 1, 16);
+  guint n = CLAMP (base_cpus_count (), 1, 16);
   g_autofree Share *shares = g_new0 (Share, n);
   g_autofree GThread **threads = g_new0 (GThread *, n);
   gboolean ok = TRUE;

@@ -2,13 +2,13 @@
 #include "app/exec-private.h"
 
 #include "app/record.h"
+#include "base/cpus.h"
 #include "base/hash.h"
 #include "base/suggest.h"
 #include "costmodel/opcost.h"
 
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 /* What is run: owned parts of an ExecRequest. */
 typedef struct {
@@ -211,14 +211,13 @@ app_exec (const AppExecRequest *request, GError **error)
 {
   g_autoptr (AppExecResult) out = g_new0 (AppExecResult, 1);
   g_auto (Plan) plan = { 0 };
-  long cores = sysconf (_SC_NPROCESSORS_ONLN);
   if (!plan_init (request, &plan, &out->note, error))
     return NULL;
   plan.exec.backend = exec_backend_load (request->backend, error);
   if (plan.exec.backend == NULL)
     return NULL;
   out->layout_text = model_layout_format (&plan.layout, plan.profile);
-  out->threads = (guint)MAX (cores / (long)request->ranks, 1);
+  out->threads = MAX (base_cpus_count () / request->ranks, 1);
   model_rankmap_init (&out->map, &plan.layout);
   if (exec_place () != EXEC_PLACE_RANK
       && (!predict (request, &plan, out, error)

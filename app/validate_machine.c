@@ -18,13 +18,13 @@ set_network (TopoMachine *machine, double bytes_per_s_per_gpu)
     machine->n_nics = 1;
     machine->nics[0]
         = (TopoNic){ .bytes_per_s = bytes_per_s_per_gpu * machine->gpus_per_node, .gpus = all };
-  } else if (machine->nic_bytes_per_s_per_gpu > 0) {
-    double scale = bytes_per_s_per_gpu / machine->nic_bytes_per_s_per_gpu;
+  } else if (machine->nic_share.bytes_per_s > 0) {
+    double scale = bytes_per_s_per_gpu / machine->nic_share.bytes_per_s;
 
     for (guint i = 0; i < machine->n_nics; i++)
       machine->nics[i].bytes_per_s *= scale;
   }
-  machine->nic_bytes_per_s_per_gpu = bytes_per_s_per_gpu;
+  machine->nic_share.bytes_per_s = bytes_per_s_per_gpu;
 }
 
 /* @gpu: of the row's label, NULL where the catalog does not know it. */

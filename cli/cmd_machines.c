@@ -29,7 +29,11 @@ add_gpu (JsonBuilder *builder, const TopoGpu *gpu)
     if (gpu->peak_flop_per_s[i] > 0)
       cli_json_number (builder, topo_dtype_name ((TopoDtype)i), gpu->peak_flop_per_s[i]);
   json_builder_end_object (builder);
+  cli_json_number (builder, "clock_hertz", gpu->clock_hertz);
+  cli_json_text (builder, "memory_kind", gpu->memory_kind);
   cli_json_number (builder, "hbm_bytes_per_s", gpu->hbm_bytes_per_s);
+  if (gpu->l2_bytes > 0)
+    cli_json_count (builder, "l2_bytes", (gint64)gpu->l2_bytes);
   cli_json_count (builder, "usable_bytes", (gint64)gpu->usable_bytes);
   cli_json_number (builder, "direct_bytes_per_s", topo_gpu_direct_bytes_per_s (gpu));
   cli_json_number (builder, "tdp_w", gpu->tdp_w);
@@ -82,10 +86,13 @@ add_machine (JsonBuilder *builder, const TopoMachine *machine)
   cli_json_number (builder, "node_link_bytes_per_s", machine->node_link_bytes_per_s);
   cli_json_bool (builder, "nvls", machine->nvls);
   cli_json_text (builder, "fabric", topo_fabric_name (machine->fabric));
-  cli_json_number (builder, "nic_bytes_per_s_per_gpu", machine->nic_bytes_per_s_per_gpu);
+  cli_json_number (builder, "nic_bytes_per_s_per_gpu", machine->nic_share.bytes_per_s);
   cli_json_count (builder, "nics", machine->n_nics);
+  if (machine->rails > 0)
+    cli_json_count (builder, "rails", machine->rails);
   cli_json_number (builder, "price_usd_per_gpu_hour", machine->price_usd_per_gpu_hour);
   cli_json_text (builder, "price_as_of", machine->price_as_of);
+  cli_json_text (builder, "price_source", machine->price_source);
   cli_json_text (builder, "source", machine->source);
   json_builder_set_member_name (builder, "assumed");
   json_builder_begin_array (builder);
@@ -118,7 +125,7 @@ print_machines (const GPtrArray *machines, gboolean csv)
     cli_table_cell (table, "%s", topo_link_class_name (machine->node_link_class));
     cli_table_cell (table, "%.1f", machine->node_link_bytes_per_s / 1e9);
     cli_table_cell (table, "%s", topo_fabric_name (machine->fabric));
-    cli_table_cell (table, "%.0f", machine->nic_bytes_per_s_per_gpu * 8 / 1e9);
+    cli_table_cell (table, "%.0f", machine->nic_share.bytes_per_s * 8 / 1e9);
     cli_table_cell_owned (table,
                           isfinite (price) ? g_strdup_printf ("%.2f", price) : g_strdup (""));
     cli_table_cell (table, "%s", machine->price_as_of != NULL ? machine->price_as_of : "");

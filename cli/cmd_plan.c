@@ -4,6 +4,7 @@
 #include "cli/plan_json.h"
 #include "cli/plan_text.h"
 
+#include "base/cpus.h"
 #include "base/units.h"
 
 #include <math.h>
@@ -71,7 +72,7 @@ static gboolean
 ask_limits (const Options *o, Asked *asked, GError **error)
 {
   guint64 keep = 100;
-  guint64 jobs = g_get_num_processors ();
+  guint64 jobs = base_cpus_count ();
 
   asked->top = 10;
   asked->request.max_oom_risk = 0.10;

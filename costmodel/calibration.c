@@ -145,10 +145,10 @@ read_group (BaseIni *ini, const char *title, CostCalibrationGroup *group, GError
 static gboolean
 check_name (BaseIni *ini, const char *title, CostSection section, const char *name, GError **error)
 {
-  static const char *const regimes[] = { "node", "network", "unseen", NULL };
+  static const char *const regimes[] = { "node", "network", "unseen", "curve", NULL };
   if (section == COST_SECTION_SPREAD && !g_strv_contains (regimes, name)) {
-    base_ini_set_error (ini, title, NULL, error, "no regime '%s': expected node, network or unseen",
-                        name);
+    base_ini_set_error (ini, title, NULL, error,
+                        "no regime '%s': expected node, network, unseen or curve", name);
     return FALSE;
   }
   TopoLinkClass link_class;

@@ -76,19 +76,29 @@ typedef struct {
 
 /* See collective.h for the formulas. */
 typedef struct {
-  double bulk_base_s;             /* added by the bulk protocol (Simple), */
-  double bulk_hop_ratio;          /* whose ring step takes this many low-latency ones */
-  double low_bandwidth_ratio;     /* of the bulk rate in the low-latency protocols, rings */
-  double low_alltoall_ratio;      /* the same of an all-to-all, which knows LL only */
-  double alltoall_low_bytes;      /* most bytes per peer in that protocol */
-  double node_fill_ratio;         /* pipeline fill, in sqrt (L T), of NVLink in its protocols */
-  double fill_ratio;              /* of PCIe, and of trees over the network */
+  double bulk_base_s;              /* added by the bulk protocol (Simple), */
+  double bulk_hop_ratio;           /* whose ring step takes this many low-latency ones */
+  double low_bandwidth_ratio;      /* of the bulk rate in the low-latency protocols, rings */
+  double low_alltoall_ratio;       /* the same of an all-to-all, which knows LL only */
+  double alltoall_low_bytes;       /* most bytes per peer in that protocol */
+  double alltoall_bandwidth_ratio; /* of a ring's bandwidth in an all-to-all, bulk */
+  double low_rise_ratio;  /* a low-latency hop that carries data over one that hardly does, */
+  double low_rise_bytes;  /* half of the rise at this shard */
+  double low_fill_ratio;  /* pipeline fill, in sqrt (L T), of NVLink in low latency */
+  double bulk_fill_ratio; /* and in bulk */
+  double fill_ratio;      /* of PCIe, and of trees over the network */
   double network_ring_fill_ratio; /* of rings over the network */
-  double broadcast_hops;          /* network steps per domain that a broadcast waits for, */
-  double broadcast_eager_bytes;   /* beyond what fits the channels' buffers */
-  double old_fill_ratio;          /* fill of NCCL 2.8 over later ones */
-  double torch_loop_s;            /* what timing in a torch loop adds to a figure, */
-  double one_process_s;           /* or one process that drives all GPUs of a node */
+  double network_rise_ratio;      /* as low_rise, of steps over the network */
+  double network_rise_bytes;
+  double broadcast_hops;        /* network steps per domain that a broadcast waits for, */
+  double broadcast_eager_bytes; /* beyond what fits the channels' buffers */
+  double old_fill_ratio;        /* fill of NCCL 2.8 over later ones */
+  double pat_hop_ratio;         /* collective_forced.c: a step of PAT over a network hop, */
+  double pat_rank_s;            /* what each rank adds, */
+  double pat_bandwidth_ratio;   /* and its share of the NIC */
+  double sharp_latency_s;       /* up and down the switches of the network */
+  double torch_loop_s;          /* what timing in a torch loop adds to a figure, */
+  double one_process_s;         /* or one process that drives all GPUs of a node */
 } CostCollectiveNumbers;
 
 /* p10 and p90 of measured over predicted time, by band of bytes: collective.h. */
@@ -100,6 +110,7 @@ typedef enum {
   COST_SPREAD_NODE,    /* one domain, link class measured */
   COST_SPREAD_NETWORK, /* over domains, fabric measured */
   COST_SPREAD_UNSEEN,  /* link class or fabric never measured */
+  COST_SPREAD_CURVE,   /* between points measured on the machine itself */
   COST_SPREAD_N_KINDS
 } CostSpreadKind;
 
@@ -230,6 +241,7 @@ typedef struct {
   CostUncertaintyNumbers uncertainty;
   double nvls_share;  /* gpu.nvls_share */
   GPtrArray *assumed; /* (owned) char *: "gpu=b300-sxm: numbers of generation blackwell", … */
+  GArray *curves;     /* (owned, nullable) of CostCurve: what was measured on the machine */
 } CostNumbers;
 
 /* Back to collectives on their own, as nccl-tests times them: takes step_hop_ratio out of hop_s. */

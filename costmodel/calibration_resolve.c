@@ -1,5 +1,6 @@
 /* costmodel/calibration_resolve.c - the numbers of one machine and profile, most specific first. */
 #include "costmodel/calibration-private.h"
+#include "costmodel/measured.h"
 
 #include <math.h>
 #include <string.h>
@@ -171,7 +172,7 @@ resolve_links (CostNumbers *numbers, const CostCalibration *calibration, const T
 static gboolean
 resolve_collectives (CostNumbers *numbers, const CostCalibration *calibration, GError **error)
 {
-  static const char *const regimes[COST_SPREAD_N_KINDS] = { "node", "network", "unseen" };
+  static const char *const regimes[COST_SPREAD_N_KINDS] = { "node", "network", "unseen", "curve" };
   gboolean own;
   for (guint i = 0; i < COST_SPREAD_N_KINDS; i++)
     if (!resolve_named (&numbers->spread[i], calibration, COST_SECTION_SPREAD, regimes[i], &own,
@@ -220,6 +221,7 @@ cost_numbers_init (CostNumbers *numbers, const CostCalibration *calibration,
   numbers->step.p2p_host_s = numbers->profile.p2p_host_s;
   numbers->memory.cublas_workspace_bytes = numbers->gpu.cublas_workspace_bytes;
   numbers->uncertainty.z10 = -numbers->uncertainty.z10;
+  numbers->curves = cost_curves_new (numbers, machine);
   return TRUE;
 }
 
@@ -229,6 +231,7 @@ cost_numbers_clear (CostNumbers *numbers)
   if (numbers == NULL)
     return;
   g_clear_pointer (&numbers->assumed, g_ptr_array_unref);
+  g_clear_pointer (&numbers->curves, g_array_unref);
 }
 
 void
@@ -245,7 +248,8 @@ cost_numbers_old_nccl (CostNumbers *numbers)
   if (numbers->old_nccl)
     return;
   numbers->old_nccl = TRUE;
-  collective->node_fill_ratio *= collective->old_fill_ratio;
+  collective->low_fill_ratio *= collective->old_fill_ratio;
+  collective->bulk_fill_ratio *= collective->old_fill_ratio;
   collective->fill_ratio *= collective->old_fill_ratio;
   collective->network_ring_fill_ratio *= collective->old_fill_ratio;
 }

@@ -1,13 +1,15 @@
 /* topo/live_cpu.c - a host without GPUs as a machine: one "cpu" device per rank.
  *
- *   peak = cores x clock x FLOP per cycle (two multiply-adds of the widest vector unit the CPU
- *          has: 64 FLOP with AVX-512, 32 with AVX2 and FMA, else 8); an upper bound
+ *   peak = hardware threads x clock x FLOP per cycle (two multiply-adds of the widest vector unit
+ *          the CPU has: 64 FLOP with AVX-512, 32 with AVX2 and FMA, else 8); an upper bound, twice
+ *          too high where two threads share a core. Threads: those this process may run on
  *   bandwidth = twice the bytes a copy between large arrays moves per second, measured once
  *   usable = RAM / ranks
  *
  * Rates are rounded to two digits, so that small differences between runs do not show. All of it
  * is said to be assumed; calibration replaces it.
  */
+#include "base/cpus.h"
 #include "topo/live.h"
 #include <math.h>
 #include <stdio.h>
@@ -57,10 +59,12 @@ cpuinfo (const char *key)
   return NULL;
 }
 
+/* *out_known: FALSE where the host does not tell, and 2 GHz are assumed. */
 static double
-clock_hertz (void)
+clock_hertz (gboolean *out_known)
 {
   g_autofree char *text = NULL;
+  *out_known = TRUE;
   if (g_file_get_contents ("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", &text, NULL,
                            NULL)
       && g_ascii_strtod (text, NULL) > 0)
@@ -68,7 +72,8 @@ clock_hertz (void)
   g_free (text);
   text = cpuinfo ("cpu MHz");
   double megahertz = text != NULL ? g_ascii_strtod (text, NULL) : 0;
-  return megahertz > 0 ? two_digits (megahertz) * 1e6 : 2e9;
+  *out_known = megahertz > 0;
+  return *out_known ? two_digits (megahertz) * 1e6 : 2e9;
 }
 
 static guint
@@ -96,18 +101,20 @@ processor (void)
 static TopoGpu *
 cpu_device (guint32 ranks, double copy_bytes_per_s, GError **error)
 {
-  long cores = sysconf (_SC_NPROCESSORS_ONLN), pages = sysconf (_SC_PHYS_PAGES);
-  double share = MAX ((double)MAX (cores, 1) / ranks, 1);
+  long pages = sysconf (_SC_PHYS_PAGES);
+  double share = MAX ((double)base_cpus_count () / ranks, 1);
   guint64 usable = (guint64)MAX (pages, 1) * (guint64)sysconf (_SC_PAGESIZE) / ranks;
+  gboolean clock_known = TRUE;
+  double clock = clock_hertz (&clock_known);
   g_autofree char *name = processor ();
   g_autofree char *text = g_strdup_printf (
       "[gpu]\nproduct = %s\ngeneration = cpu\nsm_count = %u\n"
       "source = this host: one of %u ranks\n"
-      "[peak]\nfp32 = %.0fMFLOP/s\nsource = cores x clock x FLOP per cycle: an upper bound\n"
+      "[peak]\nfp32 = %.0fMFLOP/s\nsource = threads x clock%s x FLOP per cycle: an upper bound\n"
       "[memory]\nbandwidth = %.0fMB/s\nusable = %" G_GUINT64_FORMAT "B\nusable_reading = user\n"
       "source = measured copy, installed RAM\n",
-      name, (guint)share, ranks, share * clock_hertz () * flop_per_cycle () / 1e6,
-      copy_bytes_per_s * share / 1e6, usable);
+      name, (guint)share, ranks, share * clock * flop_per_cycle () / 1e6,
+      clock_known ? "" : " (not told, 2 GHz assumed)", copy_bytes_per_s * share / 1e6, usable);
   g_autoptr (BaseIni) ini = base_ini_new_from_data (text, -1, "this host", error);
   return ini != NULL ? topo_gpu_new_from_ini (ini, "cpu", error) : NULL;
 }
@@ -144,5 +151,11 @@ topo_machine_new_live (const TopoReadOptions *options, guint32 ranks, GError **e
   reading = topo_reading_new_live (options, &unread);
   if (reading != NULL && reading->machine->gpus_per_node > 0)
     return topo_reading_steal_machine (reading, error);
+  /* A host that could not be read is no host without GPUs, unless nothing was there to read it. */
+  if (reading == NULL
+      && (options->gpu != NULL || !g_error_matches (unread, TOPO_ERROR, TOPO_ERROR_UNAVAILABLE))) {
+    g_propagate_error (error, g_steal_pointer (&unread));
+    return NULL;
+  }
   return cpu_machine (ranks, error);
 }

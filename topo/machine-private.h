@@ -39,6 +39,13 @@ void machine_layout_init (MachineLayout *layout);
 void machine_layout_clear (MachineLayout *layout);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (MachineLayout, machine_layout_clear)
 
+/* The lowest @n of 64 bits. */
+static inline guint64
+machine_first_bits (guint n)
+{
+  return n == 0 ? 0 : G_MAXUINT64 >> (64 - n);
+}
+
 void machine_assume (TopoMachine *machine, const char *format, ...) G_GNUC_PRINTF (2, 3);
 
 /* "0-3, 8": numbers below @limit (at most 64) as bits. Absent key: no bits. */
@@ -68,6 +75,9 @@ gboolean machine_read_pcie (BaseIni *ini, TopoMachine *machine, MachineLayout *l
                             GError **error);
 gboolean machine_read_network (BaseIni *ini, TopoMachine *machine, MachineLayout *layout,
                                GError **error);
+
+/* Every [measured OP RANKS]; the rest of the machine is read. */
+gboolean machine_read_measured (BaseIni *ini, TopoMachine *machine, GError **error);
 
 /* Builds machine->graph. */
 gboolean machine_build_graph (TopoMachine *machine, const MachineLayout *layout, GError **error);

@@ -115,7 +115,9 @@ hang_devices (Builder *builder, const MachinePlace *place, gint32 numa, guint32 
   const TopoMachine *machine = builder->machine;
   const MachineLayout *layout = builder->layout;
   gboolean below_switch = parent != cpu;
-  double coherent = machine->gpu->has_c2c ? machine->gpu->c2c_bytes_per_s : layout->cpu_bytes_per_s;
+  double coherent = layout->cpu_bytes_per_s;
+  if (!(coherent > 0) && machine->gpu->has_c2c)
+    coherent = machine->gpu->c2c_bytes_per_s;
   for (guint32 g = 0; g < machine->gpus_per_node; g++) {
     if ((place->gpus >> g & 1) == 0)
       continue;

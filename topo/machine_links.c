@@ -1,4 +1,4 @@
-/* topo/machine_links.c - [links] and [network] of a machine file, and sets of numbers. */
+/* topo/machine_links.c - [links] of a machine file, and sets of numbers. */
 #include "topo/machine-private.h"
 #include <math.h>
 #include <string.h>
@@ -188,12 +188,11 @@ read_link_rates (BaseIni *ini, TopoMachine *machine, MachineLayout *layout, GErr
   return TRUE;
 }
 
-/* Reduction in the switch came with the third NVSwitch, that is with NVLink 4. */
 static gboolean
 check_nvls (BaseIni *ini, const TopoMachine *machine, GError **error)
 {
-  gboolean can = machine->wiring == TOPO_WIRING_SWITCH && machine->direct >= TOPO_LINK_NVLINK4
-                 && machine->direct <= TOPO_LINK_NVLINK5;
+  gboolean can
+      = machine->wiring == TOPO_WIRING_SWITCH && topo_link_kind_switch_reduces (machine->direct);
   if (!machine->nvls || can)
     return TRUE;
   base_ini_set_error (ini, "links", "nvls", error,

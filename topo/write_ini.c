@@ -1,4 +1,5 @@
 /* topo/write_ini.c - a sketch as a machine file to edit. */
+#include "topo/machine-private.h"
 #include "topo/sketch.h"
 #include <math.h>
 #include <string.h>
@@ -76,9 +77,8 @@ append_pairs (GString *out, const Sketch *sketch, gboolean counted)
 static void
 append_islands (GString *out, const Sketch *sketch, const SketchWiring *wiring)
 {
-  guint64 all = sketch->n_gpus == 64 ? G_MAXUINT64 : (G_GUINT64_CONSTANT (1) << sketch->n_gpus) - 1;
   const char *separator = "";
-  if (wiring->n_islands != 1 || wiring->islands[0] != all) {
+  if (wiring->n_islands != 1 || wiring->islands[0] != machine_first_bits (sketch->n_gpus)) {
     g_string_append (out, "joined = ");
     for (guint i = 0; i < wiring->n_islands; i++) {
       g_string_append (out, i > 0 ? " | " : "");
@@ -127,7 +127,7 @@ append_links (GString *out, const Sketch *sketch, const TopoGpu *gpu)
     return;
   append_link_rates (out, sketch, &wiring, gpu);
   if (wiring.wiring == TOPO_WIRING_SWITCH && gpu != NULL && gpu->has_direct
-      && (gpu->direct == TOPO_LINK_NVLINK4 || gpu->direct == TOPO_LINK_NVLINK5))
+      && topo_link_kind_switch_reduces (gpu->direct))
     g_string_append (out, "nvls = yes\n");
   if (sketch->cpu_bytes_per_s > 0)
     append_rate_key (out, "cpu_rate", sketch->cpu_bytes_per_s);

@@ -56,8 +56,9 @@ for group in ("peak", "memory", "links"):
     allow("gpu", group, "source", "missing empty", "text for people; [gpu] source is needed")
 allow("gpu", "memory", "l2", "zero missing", "unknown")
 allow("gpu", "memory", "label_gb usable_reading", "missing", "unknown")
+allow("gpu", "memory", "reserved", "zero", "a driver that keeps nothing")
 allow("gpu", "peak", "fp32 tf32 fp16 bf16 fp8 fp4 clock", "missing", "unknown: a job in that type is refused")
-allow("gpu", "links", "pcie c2c_rate", "missing", "unknown, none")
+allow("gpu", "links", "pcie c2c_rate copy_ratio", "missing", "unknown, none")
 
 allow("profile", "profile", "frameworks", "missing empty", "no measured run is taken for this profile's")
 for group, keys in {"kernels": "fused_norm fused_activation fused_residual fused_cross_entropy compiled keeps_everything "
@@ -83,9 +84,9 @@ allow("calibration", "fabric", "bandwidth hop straggler", "missing", DEFAULTED)
 allow("calibration", "fabric", "hop straggler", "zero", "costs nothing")
 allow("calibration", "link", "base hop", "zero", "costs nothing")
 allow("calibration", "link", "bulk_shard alltoall_copy", "zero", "one protocol for all sizes; no copy to oneself")
-allow("calibration", "collective", "bulk_base node_fill fill network_ring_fill broadcast_hops torch_loop one_process", "zero",
+allow("calibration", "collective", "bulk_base low_rise low_fill bulk_fill fill network_ring_fill broadcast_hops torch_loop one_process", "zero",
       "costs nothing")
-allow("calibration", "collective", "alltoall_low broadcast_eager", "zero", "the bulk protocol at all sizes; no message is eager")
+allow("calibration", "collective", "alltoall_low broadcast_eager low_rise_shard network_rise network_rise_shard pat_hop pat_rank sharp_latency", "zero", "the bulk protocol at all sizes; no message is eager")
 allow("calibration", "link", "assumed", "missing", "measured")
 allow("calibration", "profile", "assumed", "missing", "measured")
 allow("calibration", "gpu", "gpus", ANY, "names of GPUs, of files that may come later")
