@@ -13,7 +13,7 @@ block_cost (const ModelArch *arch, const ModelBlockRun *run)
   return 4 * h * h + 3 * f * h;
 }
 
-/* Gives every empty stage one layer of its fullest neighbour side: the rule alone may leave some. */
+/* Gives every empty stage one layer of the fullest of all: the rule alone may leave some. */
 static void
 fill_empty (guint32 *layers, guint32 n_stages)
 {
