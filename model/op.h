@@ -114,6 +114,13 @@ typedef struct {
   guint64 message_bytes;
 } ModelOp;
 
+/* Of either gradient; what is rebuilt for them is not. */
+static inline gboolean
+model_op_is_backward (const ModelOp *op)
+{
+  return op->phase == MODEL_PHASE_BACKWARD_INPUT || op->phase == MODEL_PHASE_BACKWARD_WEIGHT;
+}
+
 /* Floating-point operations: GEMM 2·m·n·k·batch; attention with causal mask and window counted
  * exactly to first order (half of the square), backward 2.5 × forward for kernels that rebuild the
  * scores, 2 × for unfused; others 0. */

@@ -453,12 +453,6 @@ test_full_recompute_works (void **state)
   assert_true (memory.backward_work_bytes <= set + 16 * s * h);
 }
 
-#define CASES(list, function)                                                                      \
-  for (gsize i = 0; i < G_N_ELEMENTS (list); i++)                                                  \
-    tests[n++] = (struct CMUnitTest){ .name = list[i].name,                                        \
-                                      .test_func = function,                                       \
-                                      .initial_state = (void *)&list[i] };
-
 int
 main (void)
 {
@@ -479,9 +473,9 @@ main (void)
   };
   struct CMUnitTest tests[64];
   gsize n = 0;
-  CASES (gpt_cases, test_gpt)
-  CASES (llama_cases, test_llama)
-  CASES (eager_cases, test_eager)
+  ADD_ROWS (gpt_cases, test_gpt);
+  ADD_ROWS (llama_cases, test_llama);
+  ADD_ROWS (eager_cases, test_eager);
   for (gsize i = 0; i < G_N_ELEMENTS (plain); i++)
     tests[n++] = plain[i];
   return _cmocka_run_group_tests ("model_segment", tests, n, NULL, NULL);
