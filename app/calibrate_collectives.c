@@ -318,9 +318,13 @@ see_three (Work *work, const guint *folds, guint fold, const guint *points,
 
   if (!fit_without (work, folds, fold, &base, error))
     return FALSE;
-  for (guint j = 0; j < n_parameters; j++)
+  for (guint j = 0; j < n_parameters; j++) {
     if (!is_of_fabric (parameter_at (work, j)))
       narrow[j].sd = PINNED_SD;
+    /* The bounds are those of the numbers, wherever the priors are centred. */
+    narrow[j].low = MIN (narrow[j].low - base.x[j], -1e-6);
+    narrow[j].high = MAX (narrow[j].high - base.x[j], 1e-6);
+  }
   for (guint k = 0; k < 3; k++)
     weights[points[k]] = 1;
   problem.parameters = narrow;

@@ -1,7 +1,6 @@
 /* cli/cmd_machines.c - plait machines, plait gpus: hardware of the catalog. */
 #include "app/catalog.h"
-#include "cli/cli.h"
-#include "cli/plan_json.h"
+#include "cli/catalog_list.h"
 
 #include "base/units.h"
 
@@ -10,8 +9,10 @@
 /* ---- gpus ---- */
 
 static void
-add_gpu (JsonBuilder *builder, const TopoGpu *gpu)
+add_gpu (JsonBuilder *builder, gconstpointer entry)
 {
+  const TopoGpu *gpu = entry;
+
   json_builder_begin_object (builder);
   cli_json_text (builder, "name", gpu->slug);
   cli_json_text (builder, "product", gpu->product);
@@ -74,8 +75,10 @@ print_gpus (const GPtrArray *gpus, gboolean csv)
 /* ---- machines ---- */
 
 static void
-add_machine (JsonBuilder *builder, const TopoMachine *machine)
+add_machine (JsonBuilder *builder, gconstpointer entry)
 {
+  const TopoMachine *machine = entry;
+
   json_builder_begin_object (builder);
   cli_json_text (builder, "name", machine->slug);
   cli_json_text (builder, "product", machine->name);
@@ -135,77 +138,23 @@ print_machines (const GPtrArray *machines, gboolean csv)
 
 /* ---- both ---- */
 
-typedef struct {
-  const char *option;
-  GPtrArray *(*load) (const char *catalog_dir, const char *name, GError **error);
-  void (*add) (JsonBuilder *builder, gconstpointer entry);
-  void (*print) (const GPtrArray *entries, gboolean csv);
-} Kind;
-
-static void
-add_gpu_entry (JsonBuilder *builder, gconstpointer entry)
-{
-  add_gpu (builder, entry);
-}
-
-static void
-add_machine_entry (JsonBuilder *builder, gconstpointer entry)
-{
-  add_machine (builder, entry);
-}
-
-static void
-print_json (const GPtrArray *entries, const Kind *kind, gboolean one)
-{
-  g_autoptr (JsonBuilder) builder = json_builder_new ();
-
-  if (!one)
-    json_builder_begin_array (builder);
-  for (guint i = 0; i < entries->len; i++)
-    kind->add (builder, g_ptr_array_index (entries, i));
-  if (!one)
-    json_builder_end_array (builder);
-  cli_json_print (builder);
-}
-
-static CliExit
-run_kind (const CliVerb *verb, int argc, char **argv, const Kind *kind)
-{
-  g_auto (CliCommon) common = { 0 };
-  g_autofree char *name = NULL;
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GPtrArray) entries = NULL;
-  CliExit code = CLI_DONE;
-  const GOptionEntry options[]
-      = { { kind->option, 0, 0, G_OPTION_ARG_STRING, &name, "One in full: slug or file", "NAME" },
-          G_OPTION_ENTRY_NULL };
-
-  if (!cli_parse (verb, argc, argv, options, 0, 0, &common, NULL, &code))
-    return code;
-  entries = kind->load (common.catalog, name, &error);
-  if (entries == NULL)
-    return cli_fail (&common, error);
-  if (common.json || (name != NULL && !common.csv))
-    print_json (entries, kind, name != NULL);
-  else
-    kind->print (entries, common.csv);
-  return CLI_DONE;
-}
-
 static CliExit
 run_machines (const CliVerb *verb, int argc, char **argv)
 {
-  static const Kind kind = { "machine", app_catalog_machines, add_machine_entry, print_machines };
+  static const CliCatalogKind kind
+      = { "machine", "One in full: slug or file", app_catalog_machines, add_machine, print_machines,
+          NULL };
 
-  return run_kind (verb, argc, argv, &kind);
+  return cli_catalog_list (verb, argc, argv, &kind);
 }
 
 static CliExit
 run_gpus (const CliVerb *verb, int argc, char **argv)
 {
-  static const Kind kind = { "gpu", app_catalog_gpus, add_gpu_entry, print_gpus };
+  static const CliCatalogKind kind
+      = { "gpu", "One in full: slug or file", app_catalog_gpus, add_gpu, print_gpus, NULL };
 
-  return run_kind (verb, argc, argv, &kind);
+  return cli_catalog_list (verb, argc, argv, &kind);
 }
 
 const CliVerb cli_machines = {

@@ -334,9 +334,8 @@ verdict (const AppPlanResult *result)
 {
   if (result->interrupted) {
     fprintf (stderr,
-             "plait: interrupted: %u search points are done and kept; run the same command "
-             "to search the rest\n",
-             result->points->len);
+             "plait: interrupted: %u search points are done%s; the same command starts anew\n",
+             result->points->len, result->run_id > 0 ? " and stored" : "");
     return CLI_NO;
   }
   for (guint i = 0; i < result->points->len; i++)

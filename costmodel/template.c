@@ -80,11 +80,8 @@ cost_template_init (CostTemplate *out, const ModelArch *arch, const CostBlockKin
   model_rankmap_init (&map, layout);
   g_return_val_if_fail (map.world == gpus, FALSE);
   cost_context_init_groups (&out->context, machine, profile, numbers, &map, COST_SEGMENT_GROUPS);
-  if (!(out->context.peak_flop_per_s[layout->dtype] > 0)) {
-    g_set_error (error, COST_ERROR, COST_ERROR_NO_DATA, "GPU '%s' has no peak for dtype=%s",
-                 machine->gpu->slug, model_dtype_name (layout->dtype));
+  if (!cost_context_check_dtype (&out->context, layout->dtype, error))
     return FALSE;
-  }
   out->n_kinds = kinds->n_kinds;
   out->is_moe = FALSE;
   out->element_bytes = model_dtype_bits (model_dtype_storage (layout->dtype)) / 8.0;

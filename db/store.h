@@ -68,11 +68,6 @@ gboolean db_store_validation (DbDatabase *db, const DbRunRecord *run,
                               const DbRejectedRecord *skipped, gsize n_skipped, gint64 *out_run_id,
                               GError **error);
 
-/* Deletes the plans of a run whose rank is beyond @keep_count (at each search point).
- * @out_deleted_count: (out, optional) */
-gboolean db_store_keep_best (DbDatabase *db, gint64 run_id, guint64 keep_count,
-                             guint64 *out_deleted_count, GError **error);
-
 /* A stored plan with the rows it refers to. */
 typedef struct {
   DbPlanRecord plan; /* with its stage, breakdown, group and assumed rows */

@@ -182,7 +182,7 @@ typedef enum {
   MODEL_ILLEGAL_SP,        /* sp with tp = 1, tp_sync < 1 with sp; overlap_tp without sp, unless the
                        profile overlaps by default: then it does so with sp only; experts with tp
                        without sp where the profile refuses to train them */
-  MODEL_ILLEGAL_RECOMPUTE, /* modules the model or the kernel does not have; n out of range */
+  MODEL_ILLEGAL_RECOMPUTE, /* modules the model does not have; n out of range */
   MODEL_ILLEGAL_DTYPE,     /* profile or model does not run it */
   MODEL_LEGAL_N
 } ModelLegality;

@@ -13,7 +13,6 @@ typedef struct {
   guint first_block;
   gboolean receives, sends;     /* hidden states from and to another rank */
   guint32 from_chunk, to_chunk; /* neighbour stage on this very rank, or MODEL_TENSOR_NONE */
-  guint32 input;
 } Build;
 
 static void

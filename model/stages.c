@@ -60,15 +60,3 @@ model_stages_layers (const ModelArch *arch, const ModelLayout *layout, const Mod
     out[i] = layout->stage_layers[i];
   return TRUE;
 }
-
-void
-model_stages_count_runs (const ModelArch *arch, guint32 first, guint32 count, guint32 *out)
-{
-  guint64 begin = 0, wanted_end = (guint64)first + count;
-  for (guint i = 0; i < arch->n_runs; i++) {
-    guint64 end = begin + arch->runs[i].count;
-    guint64 from = MAX (begin, first), to = MIN (end, wanted_end);
-    out[i] = to > from ? (guint32)(to - from) : 0;
-    begin = end;
-  }
-}

@@ -37,6 +37,5 @@ gboolean model_stages_layers (const ModelArch *arch, const ModelLayout *layout,
  * nanotron. FALSE if there are more stages than layers.
  */
 gboolean model_stages_by_cost (const ModelArch *arch, guint32 n_stages, guint32 *out);
-/* Blocks of each run in layers [first, first + count): @out has arch->n_runs entries. */
-void model_stages_count_runs (const ModelArch *arch, guint32 first, guint32 count, guint32 *out);
+
 G_END_DECLS

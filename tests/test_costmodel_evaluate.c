@@ -52,6 +52,21 @@ test_published_steps (void **state)
   }
 }
 
+/* A GPU whose file has no fp32 peak is not priced at its 16-bit one. */
+static void
+test_refuses_unknown_dtype (void **state)
+{
+  g_autoptr (GError) error = NULL;
+  g_auto (Setting) s = { 0 };
+  g_auto (ModelLayout) layout = { 0 };
+  g_auto (CostPrediction) p = { 0 };
+  setting_init (&s, "llama-3.1-8b", "tpu-v5p-pod", "generic", 8, 2048, 8);
+  setting_layout (&s, "dtype=fp32", &layout);
+  assert_false (cost_predict (&s.problem, &layout, &p, &error));
+  assert_true (g_error_matches (error, COST_ERROR, COST_ERROR_NO_DATA));
+  assert_non_null (strstr (error->message, "dtype=fp32: use one of bf16"));
+}
+
 typedef struct {
   const char *name, *model, *machine, *profile;
   guint32 gpus;
@@ -271,10 +286,9 @@ int
 main (void)
 {
   static const struct CMUnitTest fixed[] = {
-    cmocka_unit_test (test_published_steps),
-    cmocka_unit_test (test_single),
-    cmocka_unit_test (test_data_parallel),
-    cmocka_unit_test (test_rates),
+    cmocka_unit_test (test_published_steps),       cmocka_unit_test (test_single),
+    cmocka_unit_test (test_data_parallel),         cmocka_unit_test (test_rates),
+    cmocka_unit_test (test_refuses_unknown_dtype),
   };
   enum { N_FIXED = G_N_ELEMENTS (fixed) };
   enum { N_SPACES = G_N_ELEMENTS (spaces) };

@@ -263,13 +263,6 @@ test_dtype_sizes (void **state)
   assert_int_equal (model_dtype_storage (MODEL_DTYPE_FP16), MODEL_DTYPE_FP16);
 }
 
-#define ADD_ROWS(rows, function)                                                                   \
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)                                                  \
-    tests[n++] = (struct CMUnitTest)                                                               \
-    {                                                                                              \
-      .name = rows[i].name, .test_func = function, .initial_state = (void *)&rows[i]               \
-    }
-
 int
 main (void)
 {

@@ -174,13 +174,6 @@ test_unknown_profile (void **state)
   assert_non_null (strstr (error->message, "megatron"));
 }
 
-#define ADD_ROWS(rows, function)                                                                   \
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)                                                  \
-    tests[n++] = (struct CMUnitTest)                                                               \
-    {                                                                                              \
-      .name = rows[i].name, .test_func = function, .initial_state = (void *)&rows[i]               \
-    }
-
 int
 main (void)
 {

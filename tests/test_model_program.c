@@ -373,12 +373,6 @@ test_prefill (void **state)
   assert_int_equal (error->code, MODEL_ERROR_UNSUPPORTED);
 }
 
-#define CASES(list, function)                                                                      \
-  for (gsize i = 0; i < G_N_ELEMENTS (list); i++)                                                  \
-    tests[n++] = (struct CMUnitTest){ .name = list[i].name,                                        \
-                                      .test_func = function,                                       \
-                                      .initial_state = (void *)&list[i] };
-
 int
 main (void)
 {
@@ -391,10 +385,10 @@ main (void)
   };
   struct CMUnitTest tests[64];
   gsize n = 0;
-  CASES (checkpoint_cases, test_checkpoints)
-  CASES (tail_cases, test_tail)
-  CASES (refusals, test_refusals)
-  CASES (placement_cases, test_placements)
+  ADD_ROWS (checkpoint_cases, test_checkpoints);
+  ADD_ROWS (tail_cases, test_tail);
+  ADD_ROWS (refusals, test_refusals);
+  ADD_ROWS (placement_cases, test_placements);
   for (gsize i = 0; i < G_N_ELEMENTS (plain); i++)
     tests[n++] = plain[i];
   return _cmocka_run_group_tests ("model_program", tests, n, NULL, NULL);

@@ -131,28 +131,10 @@ test_bare_head (void **state)
   assert_false (model_stages_layers (&arch, &layout, &by_cost, got));
 }
 
-/* 3 dense, then 5 MoE: layers 2 to 5 are 1 dense and 3 MoE. */
-static void
-test_count_runs (void **state)
-{
-  ModelBlockRun runs[] = { { .count = 3 }, { .count = 5 } };
-  ModelArch arch = { .layers = 8, .runs = runs, .n_runs = 2 };
-  guint32 got[2];
-  model_stages_count_runs (&arch, 2, 4, got);
-  assert_int_equal (got[0], 1);
-  assert_int_equal (got[1], 3);
-  model_stages_count_runs (&arch, 0, 3, got);
-  assert_int_equal (got[0], 3);
-  assert_int_equal (got[1], 0);
-  model_stages_count_runs (&arch, 7, 100, got); /* past the end counts nothing */
-  assert_int_equal (got[0], 0);
-  assert_int_equal (got[1], 1);
-}
-
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (balance_cases) + 5];
+  struct CMUnitTest tests[G_N_ELEMENTS (balance_cases) + 4];
   guint n = 0;
   for (guint i = 0; i < G_N_ELEMENTS (balance_cases); i++)
     tests[n++] = (struct CMUnitTest){ .name = balance_cases[i].name,
@@ -162,6 +144,5 @@ main (void)
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_layout_list);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_by_cost);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_bare_head);
-  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_count_runs);
   return cmocka_run_group_tests_name ("stages", tests, NULL, NULL);
 }
