@@ -3,6 +3,7 @@
 
 #include "app/calibrate-private.h"
 #include "app/calibrate_file-private.h"
+#include "app/calibrate_memory-private.h"
 #include "base/hash.h"
 #include "base/philox.h"
 
@@ -360,6 +361,18 @@ write_file (Work *work, GError **error)
 
 /* ---- the use case ---- */
 
+/* Bytes, after the times: see app/calibrate_memory.c. */
+static gboolean
+fit_memory (Work *work, GError **error)
+{
+  g_autofree guint *folds = g_new0 (guint, MAX (work->data.rows->len, 1));
+  AppCv cv = work->request->cv;
+  guint n_folds = cv == APP_CV_NONE ? 0 : assign_folds (work, cv, folds);
+
+  return calibrate_memory (&work->data, work->out->validation->rows, folds, n_folds,
+                           work->out->parameters, error);
+}
+
 static gboolean
 run (Work *work, GError **error)
 {
@@ -376,8 +389,10 @@ run (Work *work, GError **error)
   if (!cost_fit (&work->problem, work->weights, ROUNDS, &work->full, error)
       || !cross_validate (work, error) || (work->request->few_shot && !few_shot (work, error)))
     return FALSE;
-  validate_summarise (work->out->validation);
   list_parameters (work);
+  if (!fit_memory (work, error))
+    return FALSE;
+  validate_summarise (work->out->validation);
   return write_file (work, error);
 }
 
@@ -391,7 +406,7 @@ app_calibrate_runs (const AppCalibrateRequest *request, GError **error)
   out->validation->rows = g_ptr_array_new_with_free_func ((GDestroyNotify)validate_row_free);
   out->validation->by = g_strdupv ((char **)request->validate.by);
   out->validation->assumed = g_array_new (FALSE, FALSE, sizeof (AppCount));
-  out->validation->oom.noisy_auc = NAN;
+  out->validation->oom.noisy_auc = out->validation->oom.noisy_auc_pp8 = NAN;
   out->parameters = calibrate_fitted_new ();
   out->few_shot = g_array_new (FALSE, FALSE, sizeof (AppFewShot));
   work.out = out;

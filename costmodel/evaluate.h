@@ -41,7 +41,6 @@ typedef struct {
   CostShards shards;
   double p2p_s;           /* one boundary message, alone */
   double straggler_ratio; /* of the step, at the problem's gpus */
-  double sigma;           /* of need */
   /* FSDP without pipeline: what gathering and reducing adds to a pass, by part */
   double fsdp_forward_s[COST_MAX_RUN_KINDS], fsdp_backward_s[COST_MAX_RUN_KINDS];
   double fsdp_plain_forward_s[COST_MAX_RUN_KINDS], fsdp_plain_backward_s[COST_MAX_RUN_KINDS];
@@ -96,7 +95,8 @@ typedef struct {
   double step_s, step_s_p10, step_s_p90;
   double breakdown_s[COST_PART_N_KINDS]; /* none negative; sums to step_s */
   double tokens_per_s_per_gpu, tflops_per_gpu, mfu;
-  double oom_risk; /* of the worst stage */
+  double oom_risk;   /* of the worst stage */
+  double need_sigma; /* log sd of need */
   guint64 usable_bytes;
   guint32 fullest_stage; /* index into stages: peak, allocated, reserved, memory_bytes are its */
   guint32 n_stages;

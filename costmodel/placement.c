@@ -124,8 +124,5 @@ cost_placement_init (CostPlacement *out, const CostProblem *problem, const Model
   }
   out->straggler_ratio
       = problem->gpus > 8 ? numbers->fabric.straggler_ratio * log2 (problem->gpus / 8.0) : 0;
-  out->sigma = tmpl->is_moe ? numbers->memory.sigma_moe : numbers->memory.sigma_dense;
-  if (problem->is_layout_assumed)
-    out->sigma += numbers->memory.sigma_assumed;
   fill_fsdp (out, problem, layout, tmpl);
 }

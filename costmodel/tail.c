@@ -45,21 +45,22 @@ typedef struct {
 } Traffic;
 
 static void
-add_traffic (Traffic *sum, const Weights *weights, guint zero, double reduce_bytes,
-             double element_bytes)
+add_traffic (Traffic *sum, const Weights *weights, const ModelLayout *layout,
+             const ModelProfile *profile, double element_bytes)
 {
-  double count = weights->count;
+  double count = weights->count, reduce_bytes = profile->reduce_bytes;
   if (!(count > 0))
     return;
-  if (zero == 0) {
+  if (layout->zero > 0)
+    sum->gather_s
+        += cost_collective_s (weights->shard, MODEL_COLLECTIVE_ALL_GATHER, count * element_bytes);
+  if (model_zero_all_reduces (layout, profile)) {
     sum->reduce_s
         += cost_collective_s (weights->all, MODEL_COLLECTIVE_ALL_REDUCE, count * reduce_bytes);
     return;
   }
   sum->reduce_s
       += cost_collective_s (weights->shard, MODEL_COLLECTIVE_REDUCE_SCATTER, count * reduce_bytes);
-  sum->gather_s
-      += cost_collective_s (weights->shard, MODEL_COLLECTIVE_ALL_GATHER, count * element_bytes);
   if (weights->replicate->ranks > 1)
     sum->copies_s += cost_collective_s (weights->replicate, MODEL_COLLECTIVE_ALL_REDUCE,
                                         count / weights->shard_ranks * reduce_bytes);
@@ -74,23 +75,26 @@ exposed_s (double traffic_s, double hidden_s)
 static double
 dp_s (const CostProblem *problem, const ModelLayout *layout, const CostTemplate *tmpl,
       const CostPlacement *placement, const CostWeights *weights, guint64 microbatches,
-      double stage_s)
+      const CostStageTime *stage)
 {
+  const ModelProfile *profile = problem->profile;
   const CostShards *shards = &placement->shards;
   const Weights dense = { &placement->dp, &placement->shard, &placement->replicate,
                           shards->shard_ranks, real (weights->dense) };
   const Weights expert = { &placement->edp, &placement->expert_shard, &placement->expert_replicate,
                            shards->expert_shard_ranks, real (weights->expert) };
-  double hidden_s = layout->overlap_dp ? problem->numbers->profile.overlap_dp_ratio * stage_s : 0;
-  double reduce_bytes = problem->profile->reduce_bytes;
+  double overlap = layout->overlap_dp ? problem->numbers->profile.overlap_dp_ratio : 0;
+  double under_backward_s = overlap * stage->backward_s;
+  double under_forward_s = profile->overlap_param_gather ? overlap * stage->forward_s : 0;
   Traffic sum = { 0 };
-  add_traffic (&sum, &dense, layout->zero, reduce_bytes, tmpl->element_bytes);
-  add_traffic (&sum, &expert, layout->zero, reduce_bytes, tmpl->element_bytes);
+  add_traffic (&sum, &dense, layout, profile, tmpl->element_bytes);
+  add_traffic (&sum, &expert, layout, profile, tmpl->element_bytes);
   if (model_zero_moves_per_microbatch (layout, 3))
-    return exposed_s (sum.copies_s, hidden_s);
-  double all_s = exposed_s (sum.reduce_s + sum.copies_s + sum.gather_s, hidden_s);
+    return exposed_s (sum.copies_s, under_backward_s);
+  double all_s = exposed_s (sum.reduce_s + sum.copies_s, under_backward_s)
+                 + exposed_s (sum.gather_s, under_forward_s);
   if (model_zero_moves_per_microbatch (layout, 2))
-    all_s += real (microbatches - 1) * exposed_s (sum.reduce_s, hidden_s);
+    all_s += real (microbatches - 1) * exposed_s (sum.reduce_s, under_backward_s);
   return all_s;
 }
 
@@ -120,6 +124,20 @@ embedding_s (const CostProblem *problem, const ModelLayout *layout, const CostTe
                                 * model_profile_gradient_bytes (problem->profile));
 }
 
+/* On the host: gradients down, 16-bit parameters up the GPU's own link, and an Adam that all ranks of
+ * the node run out of one DRAM. A link of unknown rate costs nothing. */
+static double
+host_optimizer_s (const CostProblem *problem, double count)
+{
+  const TopoMachine *machine = problem->machine;
+  double link_bytes_per_s
+      = machine->gpu->has_c2c ? machine->gpu->c2c_bytes_per_s : machine->pcie_bytes_per_s;
+  double bytes = count * (problem->profile->reduce_bytes + 2);
+  double ranks = MIN (problem->gpus, machine->gpus_per_node);
+  return (link_bytes_per_s > 0 ? bytes / link_bytes_per_s : 0)
+         + count * ranks * problem->numbers->step.host_adam_s;
+}
+
 static double
 optimizer_s (const CostProblem *problem, const ModelLayout *layout, const CostPlacement *placement,
              const CostWeights *weights)
@@ -127,6 +145,8 @@ optimizer_s (const CostProblem *problem, const ModelLayout *layout, const CostPl
   double bytes = model_profile_adam_read_bytes (problem->profile)
                  + model_profile_adam_write_bytes (problem->profile);
   double count = updated_count (layout, placement, weights);
+  if (problem->profile->offloads_optimizer)
+    return host_optimizer_s (problem, count);
   return count * bytes / (problem->machine->gpu->hbm_bytes_per_s * problem->numbers->gpu.hbm_ratio);
 }
 
@@ -134,9 +154,9 @@ void
 cost_tail (CostTail *out, const CostProblem *problem, const ModelLayout *layout,
            const CostTemplate *tmpl, const CostPlacement *placement,
            const CostStageContent *content, const CostWeights *weights, guint64 microbatches,
-           double stage_s)
+           const CostStageTime *stage)
 {
-  out->dp_s = dp_s (problem, layout, tmpl, placement, weights, microbatches, stage_s)
+  out->dp_s = dp_s (problem, layout, tmpl, placement, weights, microbatches, stage)
               + embedding_s (problem, layout, tmpl, placement, content)
               + mirror_s (problem, layout, placement, weights);
   out->tp_s = 0;

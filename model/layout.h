@@ -84,6 +84,14 @@ typedef enum {
   MODEL_ATTN_UNFUSED,
   MODEL_ATTN_N_KINDS
 } ModelAttnKernel;
+/* What is captured in CUDA graphs, which take its launches off the CPU (Megatron-LM's
+ * cuda_graph_impl: local and transformer_engine capture layers or parts of them). */
+typedef enum {
+  MODEL_GRAPH_NONE,
+  MODEL_GRAPH_LAYER,
+  MODEL_GRAPH_FULL_ITERATION,
+  MODEL_GRAPH_N_KINDS
+} ModelCudaGraph;
 typedef enum { MODEL_CP_P2P, MODEL_CP_A2A, MODEL_CP_ALLGATHER, MODEL_CP_N_KINDS } ModelCpComm;
 
 typedef struct {
@@ -100,6 +108,7 @@ typedef struct {
   ModelAttnKernel attn;
   ModelDtype dtype;
   ModelCpComm cp_comm;
+  ModelCudaGraph cuda_graph;
   double tp_sync; /* share of activations synchronized over tp, (0, 1] */
   gboolean overlap_tp, overlap_dp, overlap_p2p; /* resolved: the profile's unless the text says */
 } ModelLayout;
@@ -116,6 +125,13 @@ static inline gboolean
 model_zero_moves_per_microbatch (const ModelLayout *layout, guint zero)
 {
   return layout->zero >= zero && layout->pp == 1;
+}
+
+/* Does every rank sum whole gradients, not shards? Without ZeRO, and in ZeRO 1 of some profiles. */
+static inline gboolean
+model_zero_all_reduces (const ModelLayout *layout, const ModelProfile *profile)
+{
+  return layout->zero == 0 || (layout->zero == 1 && profile->all_reduces_zero1);
 }
 
 /* Do tp ranks compute gradients of the weights that each of them holds whole from tokens of their
@@ -144,6 +160,7 @@ char *model_recompute_format (const ModelRecompute *recompute);
 const char *model_schedule_name (ModelScheduleKind kind);
 const char *model_attn_name (ModelAttnKernel kernel);
 const char *model_cp_comm_name (ModelCpComm comm);
+const char *model_cuda_graph_name (ModelCudaGraph graph);
 
 /* Why a layout is refused; order = order of checking. Used by --explain and the `rejected` list. */
 typedef enum {

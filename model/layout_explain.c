@@ -5,6 +5,7 @@
  */
 #include "model/layout-private.h"
 #include "model/schedule.h"
+#include "model/stages.h"
 #include <string.h>
 
 #define MAX_CANDIDATE 4096u
@@ -185,7 +186,7 @@ explain_stages (const Refusal *r)
                             "legal pp·vpp: at most %u",
                             l->pp, l->vpp, r->arch->layers, r->arch->layers);
   for (guint64 i = 0; i < n_stages; i++) {
-    if (l->stage_layers[i] == 0)
+    if (l->stage_layers[i] == 0 && !model_stages_is_bare_head (r->profile, i, n_stages))
       return g_strdup_printf ("stages: stage %" G_GUINT64_FORMAT
                               " has no layer, every stage needs at least one",
                               i);

@@ -13,6 +13,7 @@ const char *const model_schedule_names[] = {
 
 const char *const model_attn_names[] = { "flash", "fused", "unfused", NULL };
 const char *const model_cp_comm_names[] = { "p2p", "a2a", "allgather", NULL };
+const char *const model_cuda_graph_names[] = { "none", "layer", "full_iteration", NULL };
 const char *const model_recompute_module_names[]
     = { "core_attn", "mlp", "layernorm", "moe_act", "mla_up_proj", "moe", "shared_experts", NULL };
 
@@ -55,6 +56,13 @@ model_cp_comm_name (ModelCpComm comm)
 {
   g_return_val_if_fail ((guint)comm < MODEL_CP_N_KINDS, "?");
   return model_cp_comm_names[comm];
+}
+
+const char *
+model_cuda_graph_name (ModelCudaGraph graph)
+{
+  g_return_val_if_fail ((guint)graph < MODEL_GRAPH_N_KINDS, "?");
+  return model_cuda_graph_names[graph];
 }
 
 const char *

@@ -150,6 +150,17 @@ parse_cp_comm (ParseState *state, const char *key, const char *value, gsize offs
 }
 
 static gboolean
+parse_cuda_graph (ParseState *state, const char *key, const char *value, gsize offset,
+                  GError **error)
+{
+  guint graph;
+  if (!parse_word (key, value, model_cuda_graph_names, &graph, error))
+    return FALSE;
+  state->layout->cuda_graph = graph;
+  return TRUE;
+}
+
+static gboolean
 parse_dtype (ParseState *state, const char *key, const char *value, gsize offset, GError **error)
 {
   guint dtype;
@@ -282,6 +293,7 @@ static const KeyFacts keys[] = {
   { "dtype", parse_dtype, 0 },
   { "cp_comm", parse_cp_comm, 0 },
   { "tp_sync", parse_tp_sync, 0 },
+  { "cuda_graph", parse_cuda_graph, 0 },
 };
 #undef FIELD
 

@@ -50,6 +50,7 @@ typedef struct {
   guint8 phase;            /* of the ops being written */
   guint16 modules;         /* of the ops being written */
   guint16 rebuilt_modules; /* modules that are recomputed; all bits: the whole piece */
+  gboolean saves_ops; /* of these, what attention, every second GEMM and exchanges made is kept */
   guint32 mesh[MODEL_MESH_N_DIMS];
   guint64 tokens;        /* of one micro-batch, all ranks */
   guint64 rows;          /* tokens of this rank: tokens / cp, rounded up */

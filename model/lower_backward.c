@@ -44,7 +44,7 @@ static guint32
 new_weight_grad (Lower *b, guint32 weight)
 {
   ModelTensor grad = b->tensors[weight];
-  gboolean wide = b->profile->main_grad_bytes >= 4;
+  gboolean wide = model_profile_states (b->profile, b->layout->dtype).main_grad_bytes >= 4;
   grad.role = MODEL_ROLE_WEIGHT_GRAD;
   grad.dtype = wide ? MODEL_DTYPE_FP32 : (guint8)b->store;
   grad.local_bytes = model_tensor_local_bytes (&grad, b->mesh);
@@ -108,7 +108,7 @@ write_weight_grad (Lower *b, PendingWeightGrad *pending)
   op->batch = forward.batch;
   op->dtype = forward.dtype;
   op->flags = forward.flags;
-  if (b->profile->main_grad_bytes >= 4)
+  if (model_profile_states (b->profile, b->layout->dtype).main_grad_bytes >= 4)
     op->flags |= MODEL_OP_ACCUMULATE;
   for (guint i = 0; i < pending->n_grads; i++)
     lower_in (b, pending->grads[i]);

@@ -64,6 +64,13 @@ exchange_statistic (Lower *b, guint32 statistic, guint64 numbers, const char *na
   return sum;
 }
 
+static double
+peak_bytes (const Lower *b)
+{
+  double split = b->layout->tp > 1 ? b->profile->logits_tp_peak_bytes : 0;
+  return split > 0 ? split : b->profile->logits_peak_bytes;
+}
+
 /*
  * Bytes per logit by profile: at the peak of the loss the 16-bit logits, what is kept and a
  * temporary are alive together. Where kept and peak leave no room for logits, the loss overwrites
@@ -74,7 +81,7 @@ lower_loss (Lower *b, guint32 logits, double logit_bytes)
 {
   const ModelProfile *profile = b->profile;
   double kept_bytes = profile->logits_kept_bytes;
-  double temporary_bytes = MAX (profile->logits_peak_bytes - kept_bytes - logit_bytes, 0);
+  double temporary_bytes = MAX (peak_bytes (b) - kept_bytes - logit_bytes, 0);
   guint32 statistic = lower_tensor (b, "loss_statistic", MODEL_ROLE_STATISTIC, MODEL_DTYPE_FP32,
                                     LOWER_GATHERED, b->tokens, 1);
   guint32 kept = logits_tensor (b, "loss_kept", MODEL_DTYPE_FP32, kept_bytes);
@@ -114,8 +121,8 @@ lower_head (Lower *b, guint32 x)
   b->quantizes = FALSE; /* the head stays in 16 bits */
   guint32 in = lower_column_input (b, normed, hidden);
   b->quantizes = quantizes;
-  double logit_bytes = CLAMP (b->profile->logits_peak_bytes - b->profile->logits_kept_bytes, 0,
-                              (double)b->element_bytes);
+  double logit_bytes
+      = CLAMP (peak_bytes (b) - b->profile->logits_kept_bytes, 0, (double)b->element_bytes);
   guint32 logits = logits_tensor (b, "logits", b->store, logit_bytes);
   LowerGemm gemm = { .name = "output_layer",
                      .weight = "output_layer.weight",

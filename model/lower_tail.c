@@ -1,7 +1,8 @@
 /* model/lower_tail.c - what a stage does once per step: reduce gradients, update, gather parameters.
  *
  * zero 0      all-reduce of gradients, every rank updates all parameters
- * zero 1      reduce-scatter, update of the shard, all-gather of parameters
+ * zero 1      reduce-scatter, or all-reduce where the profile says so; update of the shard,
+ *             all-gather of parameters
  * zero 2      gradients were reduced with every micro-batch (DeepSpeed stage 2); update, all-gather
  * zero 3      parameters and gradients moved with every micro-batch; update of the shard only
  * With pipelining zero 2 and 3 reduce and gather once per step, like zero 1 (torchtitan keeps
@@ -57,15 +58,15 @@ add_adam (Tail *tail, const char *name, guint64 weights)
 }
 
 static void
-reduce_gradients (Tail *tail, const char *name, guint64 weights, ModelGroupKind group,
-                  ModelGroupKind replicas)
+reduce_gradients (Tail *tail, const char *name, guint64 weights, ModelGroupKind all,
+                  ModelGroupKind group, ModelGroupKind replicas)
 {
   double bytes = (double)weights * tail->profile->reduce_bytes;
-  gboolean sharded = tail->layout->zero > 0;
+  gboolean sharded = !model_zero_all_reduces (tail->layout, tail->profile);
   if (!model_zero_moves_per_microbatch (tail->layout, 2))
     add_collective (tail, name,
-                    sharded ? MODEL_COLLECTIVE_REDUCE_SCATTER : MODEL_COLLECTIVE_ALL_REDUCE, group,
-                    MODEL_STREAM_DP, bytes);
+                    sharded ? MODEL_COLLECTIVE_REDUCE_SCATTER : MODEL_COLLECTIVE_ALL_REDUCE,
+                    sharded ? group : all, MODEL_STREAM_DP, bytes);
   if (sharded && tail->layout->hsdp > 0)
     add_collective (tail, "replica_gradients", MODEL_COLLECTIVE_ALL_REDUCE, replicas,
                     MODEL_STREAM_DP, bytes / tail->map.groups[group].size);
@@ -105,8 +106,10 @@ model_lower_tail (const ModelArch *arch, const ModelLayout *layout, const ModelP
   /* Shared gradients first: afterwards a rank with ZeRO has its own shard of them only, and two
    * stages cut their shards differently. */
   reduce_shared (&tail, arch, replicated_weights, shares_embedding);
-  reduce_gradients (&tail, "gradients", weights, dense, MODEL_GROUP_HSDP_REPLICATE);
-  reduce_gradients (&tail, "expert_gradients", expert_weights, expert, MODEL_GROUP_EDP_REPLICATE);
+  reduce_gradients (&tail, "gradients", weights, MODEL_GROUP_DPCP, dense,
+                    MODEL_GROUP_HSDP_REPLICATE);
+  reduce_gradients (&tail, "expert_gradients", expert_weights, MODEL_GROUP_EDP, expert,
+                    MODEL_GROUP_EDP_REPLICATE);
   guint32 shards = sharded ? tail.map.groups[dense].size : 1;
   guint32 expert_shards = sharded ? tail.map.groups[expert].size : 1;
   add_adam (&tail, "adam", model_shard_ceil (weights, shards));

@@ -39,7 +39,7 @@ plan_chunks (const Assembly *a, ModelProgram *program, Build *builds, GError **e
   const ModelLayout *layout = a->layout;
   guint32 n_stages = (guint32)model_layout_n_stages (layout);
   g_autofree guint32 *layers = g_new0 (guint32, n_stages);
-  if (!model_stages_layers (a->arch, layout, layers)) {
+  if (!model_stages_layers (a->arch, layout, a->profile, layers)) {
     g_set_error (error, MODEL_ERROR, MODEL_ERROR_ILLEGAL,
                  "%u layers cannot be laid on %u stages as asked: every stage needs a layer, and "
                  "a list must sum to the layers",

@@ -17,7 +17,6 @@ exec_fixture_profile (void)
 {
   return (ModelProfile){ .fused_norm = TRUE,
                          .fused_activation = TRUE,
-                         .fused_rope = TRUE,
                          .fused_cross_entropy = TRUE,
                          .param_bytes = 4,
                          .main_grad_bytes = 4,

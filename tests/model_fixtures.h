@@ -19,7 +19,6 @@ fixture_profile (void)
   return (ModelProfile){
     .fused_norm = TRUE,
     .fused_activation = TRUE,
-    .fused_rope = TRUE,
     .fused_residual = TRUE,
     .param_bytes = 2,
     .main_grad_bytes = 4,

@@ -14,6 +14,7 @@ typedef struct {
 static const TailCase cases[] = {
   { "tail/zero0", "llama-3.1-8b", "torchtitan", 16, "tp=2,zero=0,overlap_dp=0" },
   { "tail/zero1", "llama-3.1-8b", "torchtitan", 16, "tp=2,zero=1,overlap_dp=0" },
+  { "tail/zero1_all_reduce", "llama-3.1-8b", "nanotron", 16, "tp=2,zero=1,overlap_dp=0" },
   { "tail/zero2", "llama-3.1-8b", "torchtitan", 16, "tp=2,zero=2,overlap_dp=0" },
   { "tail/zero2_pipelined", "llama-3.1-8b", "torchtitan", 16, "pp=2,zero=2,overlap_dp=0" },
   { "tail/zero3", "llama-3.1-8b", "torchtitan", 16, "tp=2,zero=3,overlap_dp=0" },
@@ -65,7 +66,7 @@ priced_init (Priced *p, const TailCase *c)
   setting_init (s, c->model, "hgx-h100", c->profile, c->gpus, 2048, 64);
   setting_layout (s, c->layout, &p->layout);
   g_autofree guint32 *layers = g_new (guint32, p->layout.pp * p->layout.vpp);
-  assert_true (model_stages_layers (s->arch, &p->layout, layers));
+  assert_true (model_stages_layers (s->arch, &p->layout, s->profile, layers));
   cost_block_kinds_init (&kinds, s->arch, &error);
   assert_no_error (error);
   cost_stage_map_init_recompute (&p->map, s->arch, &kinds, p->layout.pp, p->layout.vpp,
@@ -119,6 +120,7 @@ test_tail (void **state)
   g_auto (Priced) p = { 0 };
   priced_init (&p, c);
   const Setting *s = &p.setting;
+  const CostStageTime under = { .forward_s = 1, .backward_s = 2 };
   for (guint32 rank = 0; rank < p.layout.pp; rank++) {
     g_autoptr (GError) error = NULL;
     const CostStageContent *content = &p.map.classes[p.map.class_of_rank[rank]].content;
@@ -126,7 +128,7 @@ test_tail (void **state)
     CostTail tail;
     cost_weights_count (&weights, &p.tmpl, content, p.layout.pp > 1);
     cost_tail (&tail, &s->problem, &p.layout, &p.tmpl, &p.placement, content, &weights,
-               model_layout_microbatches (&p.layout, &s->job), 1);
+               model_layout_microbatches (&p.layout, &s->job), &under);
     g_autoptr (ModelProgram) program
         = model_program_new (s->arch, &s->job, &p.layout, s->profile, rank, &error);
     assert_no_error (error);
@@ -145,10 +147,41 @@ test_tail (void **state)
   }
 }
 
+/* Half of a backward of 4 ms hides the reduction, half of a forward of 2 ms the gather, where the
+ * profile overlaps it; @dp_s without overlap is the sum of both. */
+static void
+test_overlap (void **state)
+{
+  g_auto (Priced) p = { 0 };
+  priced_init (&p, &(TailCase){ "overlap", "llama-3.1-8b", "megatron", 16, "tp=2,zero=1" });
+  Setting *s = &p.setting;
+  ModelProfile profile = *s->profile; /* shallow */
+  CostProblem problem = s->problem;
+  CostNumbers numbers = *problem.numbers;
+  const CostStageTime under = { .forward_s = 2e-3, .backward_s = 4e-3 };
+  CostWeights weights;
+  CostTail bare, reduced, both;
+  const CostStageContent *content = &p.map.classes[0].content;
+  problem.profile = &profile;
+  problem.numbers = &numbers;
+  numbers.profile.overlap_dp_ratio = 0.5;
+  cost_weights_count (&weights, &p.tmpl, content, FALSE);
+  p.layout.overlap_dp = FALSE;
+  cost_tail (&bare, &problem, &p.layout, &p.tmpl, &p.placement, content, &weights, 1, &under);
+  p.layout.overlap_dp = TRUE;
+  profile.overlap_param_gather = FALSE;
+  cost_tail (&reduced, &problem, &p.layout, &p.tmpl, &p.placement, content, &weights, 1, &under);
+  profile.overlap_param_gather = TRUE;
+  cost_tail (&both, &problem, &p.layout, &p.tmpl, &p.placement, content, &weights, 1, &under);
+  assert_near (bare.dp_s - reduced.dp_s, 2e-3, 1e-9);
+  assert_near (reduced.dp_s - both.dp_s, 1e-3, 1e-9);
+}
+
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (cases)];
+  struct CMUnitTest tests[G_N_ELEMENTS (cases) + 1];
+  tests[G_N_ELEMENTS (cases)] = (struct CMUnitTest)cmocka_unit_test (test_overlap);
   for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
     tests[i] = (struct CMUnitTest){ .name = cases[i].name,
                                     .test_func = test_tail,

@@ -40,6 +40,8 @@ static const TextCase text_cases[] = {
   { "text/kernels", "attn=unfused,dtype=fp8,cp_comm=a2a",
     "tp=1,attn=unfused,dtype=fp8,cp_comm=a2a" },
   { "text/tp_sync", "tp=8,tp_sync=0.5", "tp=8,tp_sync=0.5" },
+  { "text/cuda_graph", "cuda_graph=full_iteration,tp=8", "tp=8,cuda_graph=full_iteration" },
+  { "text/cuda_graph_none", "cuda_graph=none", "tp=1" },
   { "text/overlap_of_the_profile", "overlap_p2p=1,overlap_dp=0", "tp=1" },
   { "text/overlap_against_the_profile", "overlap_p2p=0,overlap_dp=1",
     "tp=1,overlap_dp=1,overlap_p2p=0" },
@@ -63,6 +65,7 @@ assert_same (const ModelLayout *a, const ModelLayout *b)
   assert_true (x.recompute.kind == y.recompute.kind && x.recompute.method == y.recompute.method);
   assert_true (x.recompute.modules == y.recompute.modules && x.recompute.n == y.recompute.n);
   assert_true (x.attn == y.attn && x.dtype == y.dtype && x.cp_comm == y.cp_comm);
+  assert_true (x.cuda_graph == y.cuda_graph);
   assert_true (x.tp_sync == y.tp_sync && x.overlap_tp == y.overlap_tp);
   assert_true (x.overlap_dp == y.overlap_dp && x.overlap_p2p == y.overlap_p2p);
 }
@@ -153,6 +156,7 @@ static const RefusalCase refusal_cases[] = {
   { "refuses/cp_comm", "cp_comm=ring", "one of p2p, a2a, allgather" },
   { "refuses/tp_sync_0", "tp_sync=0", "above 0 and at most 1" },
   { "refuses/tp_sync_2", "tp_sync=2", "above 0 and at most 1" },
+  { "refuses/cuda_graph", "cuda_graph=layers", "did you mean 'layer'" },
   { "refuses/tp_sync_nan", "tp_sync=nan", "above 0 and at most 1" },
 };
 
@@ -208,6 +212,7 @@ test_random_round_trips (void **state)
     layout.attn = draw (&at, MODEL_ATTN_N_KINDS);
     layout.dtype = draw (&at, MODEL_DTYPE_FP32 + 1);
     layout.cp_comm = draw (&at, MODEL_CP_N_KINDS);
+    layout.cuda_graph = draw (&at, MODEL_GRAPH_N_KINDS);
     layout.tp_sync = (1 + draw (&at, 1000)) / 1000.0;
     layout.overlap_tp = (gboolean)draw (&at, 2);
     layout.overlap_dp = (gboolean)draw (&at, 2);

@@ -119,7 +119,7 @@ test_eager (void **state)
   fixture_llama (&f, c->hidden, c->heads, c->kv_heads, c->ffn, 1, 1024);
   f.arch.attention.head_dim = f.arch.attention.v_head_dim = c->head_dim;
   f.arch.attention.qk_norm = c->qk_norm;
-  f.profile.fused_norm = f.profile.fused_activation = f.profile.fused_rope = FALSE;
+  f.profile.fused_norm = f.profile.fused_activation = FALSE;
   f.profile.fused_residual = FALSE;
   f.profile.keeps_everything = TRUE;
   ModelSegmentMemory memory = fixture_memory (&f, MODEL_PART_BLOCK, 0, MODEL_RECOMPUTE_NONE);
@@ -453,6 +453,38 @@ test_full_recompute_works (void **state)
   assert_true (memory.backward_work_bytes <= set + 16 * s * h);
 }
 
+static double
+rebuilt_gemm_flop (const Fixture *f)
+{
+  double sum = 0;
+  g_autoptr (ModelSegment) segment
+      = model_segment_new (&f->arch, &f->job, &f->layout, &f->profile, MODEL_PART_BLOCK, 0,
+                           MODEL_RECOMPUTE_FULL, NULL);
+  for (guint i = segment->n_forward; i < segment->n_forward + segment->n_recompute; i++)
+    if (segment->ops[i].kind == MODEL_OP_GEMM)
+      sum += model_op_flop (&segment->ops[i]);
+  return sum;
+}
+
+/* GPT's GEMMs are 12h² per token: the last, 4h², need not run again, unless the next block of the
+ * group reads what it gives. */
+static void
+test_recompute_stops_early (void **state)
+{
+  const double h = 1024, s = 512;
+  Fixture f;
+  fixture_gpt (&f, 1024, 16, 4, 512, 0);
+  assert_near (rebuilt_gemm_flop (&f), 2 * s * 12 * h * h, 1e-12);
+  guint64 whole = fixture_memory (&f, MODEL_PART_BLOCK, 0, MODEL_RECOMPUTE_FULL).kept_bytes;
+  f.profile.recompute_stops_early = TRUE;
+  assert_near (rebuilt_gemm_flop (&f), 2 * s * 8 * h * h, 1e-12);
+  assert_int_equal (fixture_memory (&f, MODEL_PART_BLOCK, 0, MODEL_RECOMPUTE_FULL).kept_bytes,
+                    whole);
+  f.layout.recompute
+      = (ModelRecompute){ .kind = MODEL_RECOMPUTE_FULL, .method = MODEL_RECOMPUTE_UNIFORM, .n = 2 };
+  assert_near (rebuilt_gemm_flop (&f), 2 * s * 12 * h * h, 1e-12);
+}
+
 int
 main (void)
 {
@@ -470,6 +502,7 @@ main (void)
     cmocka_unit_test (test_context_exchange),
     cmocka_unit_test (test_fp8_kept),
     cmocka_unit_test (test_full_recompute_works),
+    cmocka_unit_test (test_recompute_stops_early),
   };
   struct CMUnitTest tests[64];
   gsize n = 0;
