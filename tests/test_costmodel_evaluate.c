@@ -286,10 +286,8 @@ int
 main (void)
 {
   static const struct CMUnitTest fixed[] = {
-    cmocka_unit_test (test_published_steps),
-    cmocka_unit_test (test_single),
-    cmocka_unit_test (test_data_parallel),
-    cmocka_unit_test (test_rates),
+    cmocka_unit_test (test_published_steps),       cmocka_unit_test (test_single),
+    cmocka_unit_test (test_data_parallel),         cmocka_unit_test (test_rates),
     cmocka_unit_test (test_refuses_unknown_dtype),
   };
   enum { N_FIXED = G_N_ELEMENTS (fixed) };
