@@ -19,10 +19,9 @@ run_show (const CliVerb *verb, int argc, char **argv)
   g_autoptr (GPtrArray) fixes = NULL;
   gboolean with_fixes = FALSE;
   CliExit code = CLI_DONE;
-  const GOptionEntry entries[]
-      = { { "fixes", 0, 0, G_OPTION_ARG_NONE, &with_fixes,
-            "With --json: also what lowers the memory risk", NULL },
-          G_OPTION_ENTRY_NULL };
+  const GOptionEntry entries[] = { { "fixes", 0, 0, G_OPTION_ARG_NONE, &with_fixes,
+                                     "With --json: also what lowers the memory risk", NULL },
+                                   G_OPTION_ENTRY_NULL };
 
   if (!cli_parse (verb, argc, argv, entries, 1, 1, &common, &rest, &code))
     return code;
