@@ -1,4 +1,4 @@
-/* tests/test_app_calibrate.c - the fit of memory finds the ratio that made up readings were made with. */
+/* tests/test_app_calibrate_memory.c - the fit of memory finds the ratio that made up readings were made with. */
 #include "app/calibrate.h"
 #include "tests/testutil.h"
 #include <glib/gstdio.h>
