@@ -57,6 +57,7 @@ add_profile (JsonBuilder *builder, const ModelProfile *p)
   cli_json_count (builder, "bucket_elements", (gint64)p->bucket_elements);
   cli_json_count (builder, "live_elements", (gint64)p->live_elements);
   cli_json_count (builder, "fsdp_units_in_flight", p->fsdp_units_in_flight);
+  cli_json_count (builder, "max_zero", p->max_zero);
   cli_json_count (builder, "max_zero_with_pp", p->max_zero_with_pp);
   cli_json_count (builder, "loss_chunks", p->loss_chunks);
   cli_json_count (builder, "vocab_multiple", p->vocab_multiple);

@@ -151,7 +151,10 @@ typedef struct {
   double score_backward_bytes;
   double moe_host_factor; /* host time of a MoE layer over a dense one */
   double expert_host_s;   /* and per local expert */
-  double host_adam_s;     /* optimizer on the host: per parameter of a node */
+  double graph_layer_ratio,
+      graph_full_ratio; /* host time left with CUDA graphs of layers or parts of
+                                                 them, and of the whole iteration */
+  double host_adam_s;   /* optimizer on the host: per parameter of a node */
 } CostStepNumbers;
 
 typedef struct {

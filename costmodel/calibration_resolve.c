@@ -73,7 +73,9 @@ report_gpu (CostNumbers *numbers, const TopoMachine *machine, const Candidates *
                                       gpu->slug, gpu->generation));
     return;
   }
-  if (own == NULL && !g_strv_contains ((const char *const *)generation->gpus, gpu->slug))
+  /* A group of its own rarely has every key: the rest are its generation's. */
+  if (generation != NULL && !g_strv_contains ((const char *const *)generation->gpus, gpu->slug)
+      && memchr (answered, 1, cost_sections[COST_SECTION_GPU].n_keys) != NULL)
     assume (numbers,
             g_strdup_printf ("gpu=%s: numbers of generation %s", gpu->slug, gpu->generation));
   g_autoptr (GString) keys = g_string_new (NULL);

@@ -74,7 +74,7 @@ static const CostKey profile_keys[] = {
   RATIO ("overlap_wgrad", CostProfileNumbers, overlap_wgrad_ratio, 0, 1),
   RATIO ("overlap_dp", CostProfileNumbers, overlap_dp_ratio, 0, 1),
   RATIO ("overlap_ep", CostProfileNumbers, overlap_ep_ratio, 0, 1),
-  RATIO ("attention_portable", CostProfileNumbers, attention_portable_ratio, 0, 1),
+  RATIO ("attention_portable", CostProfileNumbers, attention_portable_ratio, 0, 4),
   RATIO ("reserved", CostProfileNumbers, reserved_ratio, 1, 10),
   RATIO ("need", CostProfileNumbers, need_ratio, 0.5, 10),
   RATIO ("need_changing", CostProfileNumbers, need_changing_ratio, 0.5, 10),
@@ -130,6 +130,8 @@ static const CostKey step_keys[] = {
   BYTES ("score_backward", CostStepNumbers, score_backward_bytes, 1000),
   RATIO ("moe_host", CostStepNumbers, moe_host_factor, 0, 100),
   TIME ("expert_host", CostStepNumbers, expert_host_s, 1),
+  RATIO ("graph_layer", CostStepNumbers, graph_layer_ratio, 0, 1),
+  RATIO ("graph_full", CostStepNumbers, graph_full_ratio, 0, 1),
   TIME ("host_adam", CostStepNumbers, host_adam_s, 1),
 };
 

@@ -145,7 +145,7 @@ longest_tail (const Evaluation *e, CostTail *out)
     cost_weights_count (&weights, e->tmpl, &class->content, e->layout->pp > 1);
     cost_stage_time (&time, e->tmpl, e->placement, e->layout, &class->content);
     cost_tail (&tail, e->problem, e->layout, e->tmpl, e->placement, &class->content, &weights,
-               e->microbatches, time.forward_s + time.backward_s);
+               e->microbatches, &time);
     if (i == 0 || tail.sum_s > out->sum_s)
       *out = tail;
   }

@@ -36,7 +36,7 @@ typedef struct {
  * Whatever the layout's ZeRO stage, the shard groups are those of ZeRO 1 and up.
  */
 typedef struct {
-  CostGroup dp, edp, shard, replicate, embedding, tp;
+  CostGroup dp, edp, shard, replicate, expert_shard, expert_replicate, embedding, tp;
   TopoGroupShape dp_shape, edp_shape, pair_shape;
   CostShards shards;
   double p2p_s;           /* one boundary message, alone */

@@ -107,8 +107,7 @@ visit_classes (Bound *bound)
     cost_stage_time (&heaviest_time, bound->tmpl, bound->placement, bound->layout,
                      &stages->classes[heaviest_at].content);
   cost_tail (&tail, bound->problem, bound->layout, bound->tmpl, bound->placement,
-             &stages->classes[heaviest_at].content, &heaviest, bound->microbatches,
-             heaviest_time.forward_s + heaviest_time.backward_s);
+             &stages->classes[heaviest_at].content, &heaviest, bound->microbatches, &heaviest_time);
   bound->tail_s = tail.sum_s;
 }
 

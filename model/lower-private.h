@@ -153,6 +153,7 @@ guint32 lower_moe (Lower *b, guint32 normed);           /* model/lower_moe.c */
 guint32 lower_block (Lower *b, guint32 x);              /* model/lower_dense.c */
 guint32 lower_embedding (Lower *b);                     /* model/lower_head.c */
 guint32 lower_head (Lower *b, guint32 x);               /* model/lower_head.c */
+guint64 lower_logits_count (const Lower *b);            /* of all tokens on this rank */
 
 /* model/lower_recompute.c. Forward ops of rebuilt modules again, in phase RECOMPUTE. */
 void lower_recompute (Lower *b);

@@ -219,6 +219,11 @@ count_backward_bytes (Lower *b, const ModelOp *forward)
     guint64 scores = (guint64)shape->batch * shape->heads * shape->seq_q * shape->seq_kv;
     op->read_bytes = op->write_bytes = 8 * scores; /* 16 B per score (time model, 3.2) */
   }
+  if (op->kind == MODEL_OP_CROSS_ENTROPY) { /* all tokens, whatever piece of them is held at once */
+    guint64 count = lower_logits_count (b);
+    op->read_bytes = (guint64)(b->profile->logits_kept_bytes * (double)count);
+    op->write_bytes = count * b->element_bytes;
+  }
   if (op->kind == MODEL_OP_ROPE) {
     guint64 bytes = 0;
     for (guint i = 0; i < forward->n_in; i++)

@@ -30,11 +30,17 @@ lower_embedding (Lower *b)
   return lower_dropout (b, x);
 }
 
+guint64
+lower_logits_count (const Lower *b)
+{
+  return b->rows * model_shard_ceil (b->padded_vocab, b->layout->tp);
+}
+
 /* A LOGITS tensor of @bytes_per_logit, of one piece of the tokens where the loss is chunked. */
 static guint32
 logits_tensor (Lower *b, const char *name, ModelDtype dtype, double bytes_per_logit)
 {
-  guint64 chunks = MAX (b->profile->loss_chunks, 1);
+  guint64 chunks = b->profile->loss_chunks;
   guint64 rows = model_shard_ceil (b->tokens, chunks);
   guint32 id
       = lower_tensor (b, name, MODEL_ROLE_LOGITS, dtype, LOWER_COLUMN, rows, b->padded_vocab);
@@ -91,7 +97,7 @@ lower_loss (Lower *b, guint32 logits, double logit_bytes)
   lower_save (b, kept);
   /* The logits are read once and what is kept and temporary is written, for all tokens. */
   ModelOp *op = lower_current (b);
-  guint64 count = b->rows * model_shard_ceil (b->padded_vocab, b->layout->tp);
+  guint64 count = lower_logits_count (b);
   op->read_bytes = count * b->element_bytes;
   op->write_bytes = (guint64)((kept_bytes + temporary_bytes) * (double)count);
   lower_end (b);

@@ -113,11 +113,35 @@ recompute_op (Lower *b, guint index, guint n_saved)
   }
 }
 
+/* Is a block rebuilt for itself, or also for the next of its group, which reads its output? */
+static gboolean
+stands_alone (const ModelRecompute *recompute)
+{
+  return recompute->method != MODEL_RECOMPUTE_UNIFORM || recompute->n <= 1;
+}
+
+/* Ops that have run when the last tensor which backward needs is there: what follows, the last GEMM
+ * and the residual, need not run again. */
+static guint
+n_needed (const Lower *b)
+{
+  guint n = 0;
+  for (guint i = 0; i < b->n_ops; i++)
+    for (guint j = 0; j < b->meta[i].n_saved; j++) {
+      guint32 producer = b->tensors[b->meta[i].saved[j]].producer;
+      if (producer != MODEL_TENSOR_NONE)
+        n = MAX (n, producer + 1);
+    }
+  return n;
+}
+
 void
 lower_recompute (Lower *b)
 {
   guint n_forward = b->n_ops;
   gboolean whole = b->rebuilt_modules == LOWER_ALL_MODULES;
+  if (whole && b->profile->recompute_stops_early && stands_alone (&b->layout->recompute))
+    n_forward = n_needed (b);
   b->phase = MODEL_PHASE_RECOMPUTE;
   guint n_gemms = 0;
   for (guint i = 0; b->rebuilt_modules != 0 && i < n_forward; i++) {

@@ -1,6 +1,6 @@
 /* model/profile.c - reads catalog/profiles/SLUG.ini. Every switch must be there: none is guessed. */
 #include "model/profile.h"
-#include "base/text.h"
+#include "base/suggest.h"
 #include "model/dtype.h"
 #include <string.h>
 
@@ -21,6 +21,7 @@ static const KeyFacts keys[] = {
   { "kernels", "fused_cross_entropy", KEY_SWITCH, AT (fused_cross_entropy), 0, 0 },
   { "kernels", "compiled", KEY_SWITCH, AT (compiled), 0, 0 },
   { "kernels", "keeps_everything", KEY_SWITCH, AT (keeps_everything), 0, 0 },
+  { "kernels", "recompute_stops_early", KEY_SWITCH, AT (recompute_stops_early), 0, 0 },
   { "kernels", "checkpoints_on_host", KEY_SWITCH, AT (checkpoints_on_host), 0, 0 },
   { "kernels", "selective_by_op", KEY_SWITCH, AT (selective_by_op), 0, 0 },
   { "kernels", "grouped_gemm", KEY_SWITCH, AT (grouped_gemm), 0, 0 },
@@ -35,7 +36,9 @@ static const KeyFacts keys[] = {
   { "states", "shards_main_grad_zero1", KEY_SWITCH, AT (shards_main_grad_zero1), 0, 0 },
   { "communication", "reduce_bytes", KEY_BYTES, AT (reduce_bytes), 1, 8 },
   { "communication", "bucket_elements", KEY_COUNT64, AT (bucket_elements), 0, 1e12 },
+  { "communication", "all_reduces_zero1", KEY_SWITCH, AT (all_reduces_zero1), 0, 0 },
   { "communication", "overlap_dp", KEY_SWITCH, AT (overlap_dp), 0, 0 },
+  { "communication", "overlap_param_gather", KEY_SWITCH, AT (overlap_param_gather), 0, 0 },
   { "communication", "overlap_tp", KEY_SWITCH, AT (overlap_tp), 0, 0 },
   { "communication", "overlap_p2p", KEY_SWITCH, AT (overlap_p2p), 0, 0 },
   { "communication", "live_elements", KEY_COUNT64, AT (live_elements), 0, 1e12 },
@@ -106,11 +109,11 @@ read_dtypes (BaseIni *ini, gboolean is_built_on, ModelProfile *profile, GError *
     return FALSE;
   profile->dtypes = 0;
   for (guint i = 0; names != NULL && names[i] != NULL; i++) {
-    ModelDtype dtype;
-    if (!model_dtype_parse (names[i], &dtype)) {
-      base_ini_set_error (ini, "model", "dtypes", error,
-                          "found '%s', expected some of bf16, fp16, fp8, mxfp8, nvfp4, fp32",
-                          names[i]);
+    gint dtype = base_name_index (names[i], model_dtype_names);
+    if (dtype < 0) {
+      g_autofree char *expected = base_suggest_one_of (names[i], model_dtype_names);
+      base_ini_set_error (ini, "model", "dtypes", error, "found '%s', expected %s", names[i],
+                          expected);
       return FALSE;
     }
     profile->dtypes |= 1u << dtype;
@@ -134,23 +137,20 @@ static const struct {
 };
 
 static gboolean
-check_row_default (BaseIni *ini, guint column, const char *value, GError **error)
+check_row_default (BaseIni *ini, guint column, GError **error)
 {
   const char *name = row_columns[column].column;
   guint64 count;
-  double number;
-  ModelDtype dtype;
   if (row_columns[column].max > 0)
     return base_ini_get_count (ini, "row_defaults", name, row_columns[column].min,
                                row_columns[column].max, &count, error);
+  double number;
+  guint dtype;
   if (g_str_equal (name, "dropout"))
     return base_ini_get_number (ini, "row_defaults", name, BASE_DIM_RATIO, 0, 1, &number, error);
-  if (!g_str_equal (name, "dtype") || model_dtype_parse (value, &dtype))
-    return TRUE;
-  g_autofree char *shown = base_text_excerpt (value, -1);
-  base_ini_set_error (ini, "row_defaults", name, error,
-                      "found '%s', expected one of bf16, fp16, fp8, mxfp8, nvfp4, fp32", shown);
-  return FALSE;
+  return !g_str_equal (name, "dtype")
+         || base_ini_get_enum_optional (ini, "row_defaults", name, model_dtype_names, &dtype,
+                                        error);
 }
 
 static gboolean
@@ -161,7 +161,7 @@ read_row_defaults (BaseIni *ini, ModelProfile *profile, GError **error)
     if (!base_ini_has_key (ini, "row_defaults", column))
       continue;
     const char *value = base_ini_get_string (ini, "row_defaults", column, error);
-    if (value == NULL || !check_row_default (ini, i, value, error))
+    if (value == NULL || !check_row_default (ini, i, error))
       return FALSE;
     g_hash_table_replace (profile->row_defaults, g_strdup (column), g_strdup (value));
   }
@@ -245,6 +245,17 @@ finish (BaseIni *ini, GError **error)
   return base_ini_finish (ini, known, error);
 }
 
+/* The one switch that most frameworks need not state. */
+static gboolean
+read_max_zero (BaseIni *ini, gboolean is_built_on, ModelProfile *profile, GError **error)
+{
+  guint64 stage = is_built_on ? profile->max_zero : 3;
+  if (!base_ini_get_count_optional (ini, "communication", "max_zero", 0, 3, &stage, error))
+    return FALSE;
+  profile->max_zero = (guint8)stage;
+  return TRUE;
+}
+
 /* A profile to read into: empty, or as @base. (owned) */
 static ModelProfile *
 profile_new (const char *name, const ModelProfile *base)
@@ -294,7 +305,8 @@ read_profile (BaseIni *ini, const char *name, const ModelProfile *base, GError *
   if (!base_ini_get_number_optional (ini, "loss", "logits_tp_peak_bytes", BASE_DIM_BYTES, 0, 64,
                                      &profile->logits_tp_peak_bytes, error))
     return NULL;
-  if (!read_states (ini, profile, error) || !read_dtypes (ini, base != NULL, profile, error)
+  if (!read_max_zero (ini, base != NULL, profile, error) || !read_states (ini, profile, error)
+      || !read_dtypes (ini, base != NULL, profile, error)
       || !read_row_defaults (ini, profile, error) || !finish (ini, error))
     return NULL;
   return g_steal_pointer (&profile);

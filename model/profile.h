@@ -46,16 +46,24 @@ typedef struct {
   gboolean offloads_optimizer;            /* master weights, moments and the step on the host */
   gboolean shards_main_grad_zero1; /* ZeRO-1 reduces into a shard (no full fp32 buffer kept) */
 
+  /* recompute */
+  gboolean recompute_stops_early; /* full recompute ends with the last tensor backward needs, before
+                                     the block's last GEMM (PyTorch's non-reentrant checkpoint) */
+
   /* communication of gradients and parameters */
-  double reduce_bytes;     /* per gradient element on the wire: 4 fp32, 2 bf16 */
-  guint64 bucket_elements; /* gradient bucket, 0: whole model chunk at once */
-  gboolean overlap_dp; /* gradient reduction and parameter gather run under compute by default */
+  double reduce_bytes;           /* per gradient element on the wire: 4 fp32, 2 bf16 */
+  guint64 bucket_elements;       /* gradient bucket, 0: whole model chunk at once */
+  gboolean all_reduces_zero1;    /* ZeRO-1 sums whole gradients on every rank, not shards */
+  gboolean overlap_dp;           /* gradients are reduced under the last backward by default */
+  gboolean overlap_param_gather; /* with overlap_dp, updated parameters are gathered under the next
+                                    step's first forward */
   gboolean overlap_tp; /* tp collectives overlapped with GEMMs (userbuffers, async tp) by default */
   gboolean overlap_p2p;  /* pipeline send/recv overlapped where the schedule allows, by default */
   guint64 live_elements; /* FSDP keeps at least so many gathered (DeepSpeed: max_live_parameters) */
   gboolean keeps_stage_output;    /* a stage's output stays until its backward */
   guint32 fsdp_units_in_flight;   /* units gathered at once: the current one and those prefetched */
   gboolean reshard_after_forward; /* FSDP without pipelining frees parameters after forward */
+  guint8 max_zero;                /* highest ZeRO stage there is; a file may leave it out: 3 */
   guint8 max_zero_with_pp;        /* highest ZeRO stage that works with pp > 1 */
 
   /* loss */
@@ -97,4 +105,27 @@ ModelStates model_profile_states (const ModelProfile *profile, ModelDtype dtype)
  */
 char *model_profile_for_run (const BaseCatalog *catalog, const char *framework,
                              const char *generation, const char *notes);
+
+/* Bytes of a weight's gradient at rest: the main gradient's where there is one. */
+static inline double
+model_profile_gradient_bytes (const ModelProfile *profile)
+{
+  return profile->main_grad_bytes > 0 ? profile->main_grad_bytes
+         : profile->grad_bytes > 0    ? profile->grad_bytes
+                                      : profile->reduce_bytes;
+}
+
+/* HBM traffic of Adam per weight: the gradient is read for its norm and for the update, fp32
+ * weight and moments are read and written, the 16-bit copy is written. 20 B and 14 B for the usual
+ * 4 + 4 + 8 and 2. */
+static inline double
+model_profile_adam_read_bytes (const ModelProfile *profile)
+{
+  return 2 * model_profile_gradient_bytes (profile) + profile->master_bytes + profile->moment_bytes;
+}
+static inline double
+model_profile_adam_write_bytes (const ModelProfile *profile)
+{
+  return profile->master_bytes + profile->moment_bytes + profile->param_bytes;
+}
 G_END_DECLS

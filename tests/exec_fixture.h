@@ -28,6 +28,7 @@ exec_fixture_profile (void)
                          .loss_chunks = 1,
                          .fsdp_units_in_flight = 1,
                          .reshard_after_forward = TRUE,
+                         .max_zero = 3,
                          .max_zero_with_pp = 1 };
 }
 

@@ -169,6 +169,7 @@ test_deepseek (void **state)
   assert_string_equal (row->profile, "nemo-bridge");
   assert_non_null (strstr (row->layout_text, "recompute=selective:moe_act+mla_up_proj"));
   assert_non_null (strstr (row->layout_text, "ep=64"));
+  assert_non_null (strstr (row->layout_text, "cuda_graph=layer"));
 }
 
 static void

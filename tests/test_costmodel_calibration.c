@@ -112,6 +112,12 @@ test_assumed_is_listed (void **state)
   assert_true (has_assumed (&numbers, "profile=my-framework"));
   assert_false (has_assumed (&numbers, "nvlink4"));
 
+  /* four numbers of its own, the rest from a generation that was not fitted to it */
+  fill_machine (&machine, &gpu, (char *)"h100-sxm-96g-hbm2e", generation_hopper);
+  g_auto (CostNumbers) own = { 0 };
+  assert_true (cost_numbers_init (&own, calibration, &machine, "generic", NULL));
+  assert_true (has_assumed (&own, "gpu=h100-sxm-96g-hbm2e: numbers of generation hopper"));
+
   fill_machine (&machine, &gpu, (char *)"tpu-v4", (char *)"tpu");
   g_auto (CostNumbers) tpu = { 0 };
   assert_true (cost_numbers_init (&tpu, calibration, &machine, "generic", NULL));
