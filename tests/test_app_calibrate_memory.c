@@ -7,9 +7,10 @@
 
 #define GIB 1073741824.0
 
-static const char header[] = "id,group,family,use,mem_kind,mem_scope,phase,framework,arch,layers,hidden,"
-                             "heads,ffn,gated,vocab,tied,seq,machine,gpu,gpus,tp,sp,cp,pp,vpp,ep,dp,"
-                             "shard,gbs,mbs,recompute,dtype,attn,step_s,mem_gib\n";
+static const char header[]
+    = "id,group,family,use,mem_kind,mem_scope,phase,framework,arch,layers,hidden,"
+      "heads,ffn,gated,vocab,tied,seq,machine,gpu,gpus,tp,sp,cp,pp,vpp,ep,dp,"
+      "shard,gbs,mbs,recompute,dtype,attn,step_s,mem_gib\n";
 
 /* Twelve GPT layouts on A100 under Megatron-DeepSpeed; @gib: (nullable) readings */
 static char *
@@ -21,11 +22,12 @@ write_rows (const double *gib)
   guint n = 0;
   for (guint pp = 2; pp <= 8; pp *= 2)
     for (guint mbs = 1; mbs <= 8; mbs *= 2, n++)
-      g_string_append_printf (
-          text,
-          "r%u,g%u,lab,1,reserved,fullest,train,Megatron-DeepSpeed,dense,48,8192,64,32768,0,51200,1,"
-          "2048,dgx-a100-80g,A100-80G-SXM,%u,4,0,1,%u,1,1,4,dist-opt,256,%u,full,fp16,unfused,20,%.9g\n",
-          n, n, 16 * pp, pp, mbs, gib != NULL ? gib[n] : 10.0);
+      g_string_append_printf (text,
+                              "r%u,g%u,lab,1,reserved,fullest,train,Megatron-DeepSpeed,dense,48,"
+                              "8192,64,32768,0,51200,1,"
+                              "2048,dgx-a100-80g,A100-80G-SXM,%u,4,0,1,%u,1,1,4,dist-opt,256,%u,"
+                              "full,fp16,unfused,20,%.9g\n",
+                              n, n, 16 * pp, pp, mbs, gib != NULL ? gib[n] : 10.0);
   int fd = g_file_open_tmp ("plait-peaks-XXXXXX.csv", &path, &error);
   assert_no_error (error);
   g_close (fd, NULL);
