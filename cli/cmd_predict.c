@@ -54,6 +54,7 @@ run (const CliVerb *verb, int argc, char **argv)
   g_autoptr (DbPlan) plan = NULL;
   g_autoptr (GPtrArray) fixes = NULL;
   AppPredictRequest request = { 0 };
+  gboolean with_fixes = FALSE;
   CliExit code = CLI_DONE;
   const GOptionEntry entries[] = {
     { "model", 0, 0, G_OPTION_ARG_STRING, &o.model, "Model: slug or file", "MODEL" },
@@ -67,6 +68,8 @@ run (const CliVerb *verb, int argc, char **argv)
     { "layout", 0, 0, G_OPTION_ARG_STRING, &o.layout, "Layout, for example tp=8,pp=2,mbs=1",
       "LAYOUT" },
     { "dropout", 0, 0, G_OPTION_ARG_STRING, &o.dropout, "Dropout instead of the model's", "RATIO" },
+    { "fixes", 0, 0, G_OPTION_ARG_NONE, &with_fixes,
+      "With --json: also what lowers the memory risk", NULL },
     G_OPTION_ENTRY_NULL
   };
 
@@ -77,7 +80,8 @@ run (const CliVerb *verb, int argc, char **argv)
   plan = app_predict (&request, &error);
   if (plan == NULL || (common.db != NULL && !app_predict_store (plan, common.db, &error)))
     return cli_fail (&common, error);
-  fixes = common.csv ? NULL : app_fixes (&request, NULL);
+  if (with_fixes || (!common.csv && !common.json))
+    fixes = app_fixes (&request, NULL);
   cli_output_plan (plan, fixes, &common);
   return plan->plan.prediction.fits ? CLI_DONE : CLI_NO;
 }

@@ -17,15 +17,20 @@ run_show (const CliVerb *verb, int argc, char **argv)
   g_autoptr (GError) error = NULL;
   g_autoptr (DbPlan) plan = NULL;
   g_autoptr (GPtrArray) fixes = NULL;
+  gboolean with_fixes = FALSE;
   CliExit code = CLI_DONE;
+  const GOptionEntry entries[] = { { "fixes", 0, 0, G_OPTION_ARG_NONE, &with_fixes,
+                                     "With --json: also what lowers the memory risk", NULL },
+                                   G_OPTION_ENTRY_NULL };
 
-  if (!cli_parse (verb, argc, argv, NULL, 1, 1, &common, &rest, &code))
+  if (!cli_parse (verb, argc, argv, entries, 1, 1, &common, &rest, &code))
     return code;
   plan = app_stored_plan (cli_db_path (&common), rest[0], &error);
   if (plan == NULL)
     return cli_fail (&common, error);
-  fixes = common.csv ? NULL : app_fixes_of_plan (plan, common.catalog, &error);
-  if (fixes == NULL && error != NULL && !common.quiet)
+  if (with_fixes || (!common.csv && !common.json))
+    fixes = app_fixes_of_plan (plan, common.catalog, &error);
+  if (error != NULL && !common.quiet)
     fprintf (stderr, "fixes of the memory risk are not worked out: %s\n", error->message);
   cli_output_plan (plan, fixes, &common);
   return CLI_DONE;

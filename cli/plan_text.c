@@ -75,8 +75,9 @@ static void
 print_stages (const DbPlanRecord *plan)
 {
   static const char *const headers[]
-      = { "stage",   "layers", "in flight", "weights", "grads", "optim", "activ", "logits",
-          "gathers", "comm",   "work",      "context", "frag",  "peak",  "risk" };
+      = { "stage", "layers", "in flight", "weights", "grads", "optim",
+          "activ", "logits", "gathers",   "comm",    "work",  "context",
+          "frag",  "alloc",  "reserved",  "peak",    "risk" };
   g_autoptr (CliTable) table = cli_table_new ();
 
   puts ("\nMemory per GPU by pipeline stage, GiB");
@@ -87,7 +88,8 @@ print_stages (const DbPlanRecord *plan)
     const guint64 parts[] = { row->weights_bytes,       row->gradients_bytes, row->optimizer_bytes,
                               row->activations_bytes,   row->logits_bytes,    row->gathers_bytes,
                               row->comm_buffers_bytes,  row->workspace_bytes, row->context_bytes,
-                              row->fragmentation_bytes, row->peak_bytes };
+                              row->fragmentation_bytes, row->allocated_bytes, row->reserved_bytes,
+                              row->peak_bytes };
 
     cli_table_row (table);
     cli_table_cell (table, "%" G_GINT64_FORMAT, row->stage);

@@ -2,10 +2,10 @@
  *
  * Components are disjoint and sum to the driver's view. allocated = everything that goes through
  * the caching allocator at its peak; reserved = allocated + fragmentation; driver (peak_bytes) =
- * reserved + communicators + context. need, which decides out-of-memory, is states + what comes
- * and goes × the profile's need ratio + communicators + context: the allocator gives its cache back
- * under pressure. The peak is the larger of two moments, backward and optimizer step. Formulas and
- * sources: docs/model.md.
+ * reserved + communicators + context. need, which decides out-of-memory, is allocated × the
+ * profile's need ratio (and further, of what comes and goes within a step) + communicators +
+ * context: the allocator gives its cache back under pressure. The peak is the larger of two
+ * moments, backward and optimizer step. Formulas and sources: docs/model.md.
  */
 #pragma once
 #include "costmodel/template.h"

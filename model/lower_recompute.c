@@ -78,10 +78,10 @@ saved_outputs (const ModelOp *op, guint *n_gemms)
                : 0;
   if (op->kind != MODEL_OP_GEMM || op->flags & MODEL_OP_ROUTER)
     return 0;
-  guint n = op->n_out == 2 ? 2 : 1, before = *n_gemms;
-  *n_gemms += n;
-  if (n == 2)
-    return before % 2 == 0 ? 1 : 0; /* of the pair one is kept; which does not matter to bytes */
+  guint before = *n_gemms;
+  *n_gemms += op->n_out == 2 ? 2 : 1;
+  if (op->n_out == 2)
+    return 1; /* one of a pair is kept in any case, and both are of one size */
   return before % 2 == 0 ? op->n_out : 0;
 }
 

@@ -324,6 +324,33 @@ test_head_and_views (void **state)
   assert_int_equal (m.need_bytes, allocated + 8000);
 }
 
+/*
+ * BLOOM's engine in bf16: 2 + 2 + 4 bytes per parameter whole, 12 / d sharded (profiles, block C);
+ * per micro-batch in flight a stage keeps its output, 2·s·b·h, beside the inputs of its layers
+ * (block E of DeepSpeed's pipeline buffers). 176B layers: 12 h² + 13 h weights each, / tp.
+ */
+static void
+test_bloom_engine (void **state)
+{
+  g_auto (Setting) s = { 0 };
+  g_auto (CostPrediction) bf16 = { 0 };
+  g_auto (CostPrediction) fp16 = { 0 };
+  const char *layout = "tp=4,pp=12,dp=8,zero=1,mbs=2,attn=unfused,recompute=full";
+  g_autofree char *half = g_strconcat (layout, ",dtype=fp16", NULL);
+  setting_init (&s, "bloom-176b", "dgx-a100-80g", "deepspeed", 384, 2048, 2048);
+  setting_predict (&s, layout, &bf16);
+  setting_predict (&s, half, &fp16);
+  const CostStageMemory *m = &bf16.stages[5].memory, *h = &fp16.stages[5].memory;
+  double weights = (double)m->bytes[COST_MEMORY_WEIGHTS] / 2, hidden = 14336;
+  assert_near (weights, bf16.stages[5].layers * (12 * hidden * hidden + 13 * hidden) / 4, 1e-3);
+  assert_near ((double)m->bytes[COST_MEMORY_GRADIENTS], 6 * weights, 1e-9);
+  assert_near ((double)h->bytes[COST_MEMORY_GRADIENTS], 2 * weights, 1e-9);
+  assert_near ((double)m->bytes[COST_MEMORY_OPTIMIZER], 12 * weights / 8, 1e-6);
+  double boundary = 2.0 * 2048 * 2 * hidden;
+  assert_near ((double)m->bytes[COST_MEMORY_ACTIVATIONS],
+               (double)m->in_flight_count * (bf16.stages[5].layers + 1) * boundary, 1e-9);
+}
+
 /* Six tenths of what is kept are routed tokens: the hottest rank has a half more of them. FSDP under
  * a pipeline reduces once per step: gradients are whole. */
 static void
@@ -384,6 +411,7 @@ main (void)
     cmocka_unit_test (test_step_copy),
     cmocka_unit_test (test_head_and_views),
     cmocka_unit_test (test_routing_and_late_gradients),
+    cmocka_unit_test (test_bloom_engine),
     cmocka_unit_test (test_monotone),
   };
   enum { N_FIXED = G_N_ELEMENTS (fixed) };

@@ -127,6 +127,33 @@ test_eager (void **state)
   assert_near (copies, c->copies, 0.03);
 }
 
+/*
+ * torchtitan's selective recompute keeps, in bytes per token (reference: profiles, block B, titan):
+ * the block's input 2h, q, k and v 2h(1 + 2k/a), attention's output 2h, the first of gate and up 2f,
+ * the MLP's output 2h: 8h + 4h·k/a + 2f, and the softmax statistics 4a. It runs the output projection
+ * and one of gate and up again, and no attention.
+ */
+static void
+test_selective_by_op (void **state)
+{
+  Fixture f;
+  const guint64 h = 4096, a = 32, kv = 8, ffn = 14336, seq = 1024;
+  fixture_llama (&f, h, (guint32)a, (guint32)kv, (guint32)ffn, 1, seq);
+  f.profile.selective_by_op = TRUE;
+  f.layout.recompute
+      = (ModelRecompute){ .kind = MODEL_RECOMPUTE_SELECTIVE, .modules = MODEL_RECOMPUTE_CORE_ATTN };
+  ModelSegmentMemory memory = fixture_memory (&f, MODEL_PART_BLOCK, 0, MODEL_RECOMPUTE_SELECTIVE);
+  assert_int_equal (memory.kept_bytes, seq * (8 * h + 4 * h * kv / a + 2 * ffn + 4 * a));
+  g_autoptr (ModelSegment) segment
+      = fixture_segment (&f, MODEL_PART_BLOCK, 0, MODEL_RECOMPUTE_SELECTIVE);
+  double flop = 0;
+  for (guint i = segment->n_forward; i < segment->n_forward + segment->n_recompute; i++) {
+    assert_int_not_equal (segment->ops[i].kind, MODEL_OP_ATTENTION);
+    flop += model_op_flop (&segment->ops[i]);
+  }
+  assert_near (flop, 2.0 * seq * h * (h + ffn), 1e-12);
+}
+
 /* Message bytes of the tp collectives of one kind in one phase; gathers of backward that repeat
  * forward ones are left out. */
 static guint64
@@ -502,6 +529,7 @@ main (void)
     cmocka_unit_test (test_context_exchange),
     cmocka_unit_test (test_fp8_kept),
     cmocka_unit_test (test_full_recompute_works),
+    cmocka_unit_test (test_selective_by_op),
     cmocka_unit_test (test_recompute_stops_early),
   };
   struct CMUnitTest tests[64];
