@@ -226,7 +226,6 @@ run (const CliVerb *verb, int argc, char **argv)
   g_auto (CliCommon) common = { 0 };
   g_autoptr (GError) error = NULL;
   g_autoptr (AppExecResult) result = NULL;
-  g_autoptr (GPtrArray) words = g_ptr_array_new ();
   AppExecRequest request = { 0 };
   CliExit code = CLI_DONE;
   const GOptionEntry entries[] = {
@@ -250,11 +249,7 @@ run (const CliVerb *verb, int argc, char **argv)
     { "sbatch", 0, 0, G_OPTION_ARG_NONE, &o.sbatch, "Print a Slurm script, run nothing", NULL },
     G_OPTION_ENTRY_NULL
   };
-  g_ptr_array_add (words, (char *)"plait");
-  for (int i = 0; i < argc; i++)
-    g_ptr_array_add (words, argv[i]);
-  g_ptr_array_add (words, NULL);
-  g_auto (GStrv) command = g_strdupv ((char **)words->pdata);
+  g_auto (GStrv) command = cli_command_line (argc, argv);
 
   if (!cli_parse (verb, argc, argv, entries, 0, 0, &common, NULL, &code))
     return code;

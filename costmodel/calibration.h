@@ -132,6 +132,8 @@ typedef struct {
   double step_corrections; /* share of [step]'s corrections that applies: they were fitted to
                               training frameworks, and tell what those do beside the ops. 0: the
                               step is its ops, one after the other */
+  double overhead_ratio;   /* step over the sum of its ops each alone, less 1: what lies between
+                              ops, ranks that wait for one another; 0 where nobody measured */
 } CostProfileNumbers;
 
 typedef struct {

@@ -12,11 +12,12 @@
   {                                                                                                \
     name, BASE_DIM_RATIO, offsetof (type, field), min, max, NAN                                    \
   }
-/* A factor that nobody has to give: 1 changes nothing. */
-#define FACTOR(name, type, field, min, max)                                                        \
+/* What nobody has to give: @neutral changes nothing. */
+#define OPTIONAL(name, type, field, min, max, neutral)                                             \
   {                                                                                                \
-    name, BASE_DIM_RATIO, offsetof (type, field), min, max, 1                                      \
+    name, BASE_DIM_RATIO, offsetof (type, field), min, max, neutral                                \
   }
+#define FACTOR(name, type, field, min, max) OPTIONAL (name, type, field, min, max, 1)
 #define COUNT(name, type, field, min, max)                                                         \
   {                                                                                                \
     name, BASE_DIM_COUNT, offsetof (type, field), min, max, NAN                                    \
@@ -92,6 +93,7 @@ static const CostKey profile_keys[] = {
   RATIO ("need", CostProfileNumbers, need_ratio, 0.5, 10),
   RATIO ("sigma", CostProfileNumbers, sigma, 1e-4, 3),
   FACTOR ("step_corrections", CostProfileNumbers, step_corrections, 0, 1),
+  OPTIONAL ("overhead", CostProfileNumbers, overhead_ratio, 0, 1, 0),
 };
 
 static const CostKey collective_keys[] = {

@@ -248,7 +248,7 @@ static const DbColumnDoc calibration_point_columns[] = {
   { "kind", "kind of op or collective, step, message, copy, launch, resident, device" },
   { "device", "rank, where each has its own row" },
   { "status", "measured, does_not_fit or failed" },
-  { "measured_s", "seconds of one execution, in the fastest step or of the fastest repeat" },
+  { "measured_s", "seconds of one execution, the least of all repeats" },
   { "measured_bytes", "bytes, where it is not a time" },
   { "repeat_count", "how often it was run" },
   { "note", "why it could not be measured" },

@@ -90,7 +90,8 @@ db_store_finish_calibration (DbDatabase *db, gint64 run_id, const DbCalibrationR
     return FALSE;
   gboolean ok
       = delete_rows (db, "DELETE FROM calibration_value WHERE calibration_id = :id", id, error)
-        && delete_rows (db, "DELETE FROM calibration_residual WHERE calibration_id = :id", id, error)
+        && delete_rows (db, "DELETE FROM calibration_residual WHERE calibration_id = :id", id,
+                        error)
         && insert_rows (db, &db_calibration_value_table, id, made->values, sizeof *made->values,
                         made->n_values, error)
         && insert_rows (db, &db_calibration_residual_table, id, made->residuals,

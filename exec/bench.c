@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SMALL_BYTES  65536 /* below, several go between two readings of the clock */
-#define SMALL_INNER  8
-#define LAUNCH_INNER 100
-#define WARMUP_STEPS 2
+#define SMALL_BYTES      65536 /* below, several go between two readings of the clock */
+#define SMALL_INNER      8
+#define LAUNCH_INNER     100
+#define WARMUP_STEPS     2
 #define COLLECTIVE_GROUP MODEL_GROUP_TP /* the id that benchmarks make their groups under */
 
 static const char *const kind_names[EXEC_BENCH_N_KINDS]
@@ -75,8 +75,7 @@ agree (const ExecBencher *b, double *value, GError **error)
     return TRUE;
   float *memory = b->backend->memory_new (sizeof host);
   b->backend->upload (memory, &host, 1);
-  gboolean ok
-      = b->backend->comm->all_reduce (EXEC_GROUP_WORLD, EXEC_REDUCE_MAX, memory, 1, error);
+  gboolean ok = b->backend->comm->all_reduce (EXEC_GROUP_WORLD, EXEC_REDUCE_MAX, memory, 1, error);
   b->backend->download (&host, memory, 1);
   b->backend->memory_free (memory, sizeof host);
   *value = host;
@@ -140,34 +139,16 @@ agree_fits (const ExecBencher *b, gboolean fits, ExecBenchSheet *out, GError **e
 
 /* ---- programs ---- */
 
-/* How often each op runs in a step, and whether it computes. */
-static double
-compute_sum (const ExecRank *rank, const double *op_seconds)
-{
-  double sum = 0;
-  for (guint32 i = 0; i < rank->program->n_ops; i++) {
-    ModelOpKind kind = (ModelOpKind)rank->program->ops[i].kind;
-    if (kind != MODEL_OP_COLLECTIVE && kind != MODEL_OP_SEND && kind != MODEL_OP_RECV)
-      sum += op_seconds[i];
-  }
-  return sum;
-}
-
+/* Ops that this rank never ran have no time. */
 static void
-keep_step (const ExecRunner *r, double step_s, ExecBenchSheet *out)
+keep_ops (const ExecRunner *r, ExecBenchSheet *out)
 {
   const ModelProgram *program = r->rank->program;
-  double compute_s = compute_sum (r->rank, r->op_seconds);
-  out->step_s_max = MAX (out->step_s_max, step_s);
-  if (out->repeats == 0 || compute_s < out->least_compute_s)
-    out->least_compute_s = compute_s;
-  if (out->repeats++ > 0 && step_s >= out->step_s)
-    return;
-  out->step_s = step_s;
-  for (guint32 i = 0; i < program->n_ops; i++)
-    out->seconds[i]
-        = r->op_seconds[i]
-          / (program->ops[i].phase == MODEL_PHASE_TAIL ? 1 : (double)program->microbatches);
+  out->n = program->n_ops;
+  for (guint32 i = 0; i < program->n_ops; i++) {
+    out->seconds[i] = isfinite (r->op_seconds[i]) ? r->op_seconds[i] : 0;
+    out->gemm_s += program->ops[i].kind == MODEL_OP_GEMM ? out->seconds[i] : 0;
+  }
 }
 
 static gboolean
@@ -182,8 +163,11 @@ run_steps (const ExecBencher *b, const ExecBench *bench, ExecRunner *r, ExecBenc
     if (!exec_runner_step (r, error) || !barrier (b, error))
       return FALSE;
     double step_s = exec_clock_s () - start_s;
-    if (i >= WARMUP_STEPS)
-      keep_step (r, step_s, out);
+    if (i >= WARMUP_STEPS) {
+      out->step_s = out->repeats == 0 ? step_s : MIN (out->step_s, step_s);
+      out->step_s_max = MAX (out->step_s_max, step_s);
+      out->repeats++;
+    }
     if (i == WARMUP_STEPS) {
       guint repeats = 0;
       if (!agree_repeats (b, bench, step_s, &repeats, error))
@@ -191,6 +175,7 @@ run_steps (const ExecBencher *b, const ExecBench *bench, ExecRunner *r, ExecBenc
       n = WARMUP_STEPS + repeats;
     }
   }
+  keep_ops (r, out);
   return TRUE;
 }
 
@@ -210,8 +195,10 @@ read_program (const ExecBencher *b, const ExecBench *bench, ModelArch **out_arch
   if (ini == NULL)
     return FALSE;
   *out_arch = model_arch_from_ini (ini, "benchmark", error);
-  return *out_arch != NULL && model_layout_parse (layout, bench->layout, b->profile, error)
-         && model_job_init (job, *out_arch, bench->seq, bench->global_batch, 0, error)
+  if (*out_arch == NULL || !model_layout_parse (layout, bench->layout, b->profile, error))
+    return FALSE;
+  layout->dtype = MODEL_DTYPE_FP32;
+  return model_job_init (job, *out_arch, bench->seq, bench->global_batch, 0, error)
          && model_layout_resolve (layout, *out_arch, job, b->profile, b->world, error);
 }
 
@@ -221,7 +208,7 @@ measure_rank (const ExecBencher *b, const ExecBench *bench, const ExecRank *rank
 {
   g_auto (ExecRunner) runner = { 0 };
   g_autoptr (GError) reason = NULL;
-  g_autofree double *op_seconds = g_new0 (double, rank->program->n_ops);
+  g_autofree double *op_seconds = g_new (double, rank->program->n_ops);
   gboolean fits
       = exec_runner_init (&runner, rank, b->backend, EXEC_INJECT_NONE, G_MAXUINT64, &reason);
   if (!agree_fits (b, fits, out, error))
@@ -231,7 +218,8 @@ measure_rank (const ExecBencher *b, const ExecBench *bench, const ExecRank *rank
   runner.progress = b->progress;
   runner.op_seconds = op_seconds;
   runner.slowdown = b->slowdown;
-  out->n = rank->program->n_ops;
+  for (guint32 i = 0; i < rank->program->n_ops; i++)
+    op_seconds[i] = INFINITY;
   return exec_groups_make (rank, b->backend, error) && run_steps (b, bench, &runner, out, error);
 }
 

@@ -20,8 +20,8 @@ typedef enum {
   EXEC_BENCH_COLLECTIVE, /* one collective on all groups of one kind at once */
   EXEC_BENCH_MESSAGE,    /* one message from a rank to another, half of a round trip */
   EXEC_BENCH_COPY,       /* a copy inside the device's memory */
-  EXEC_BENCH_LAUNCH,     /* a kernel of no work: waited for (seconds[0]), one of many (seconds[1]) */
-  EXEC_BENCH_RESIDENT,   /* bytes beside the arena: bytes[ExecResident] */
+  EXEC_BENCH_LAUNCH,   /* a kernel of no work: waited for (seconds[0]), one of many (seconds[1]) */
+  EXEC_BENCH_RESIDENT, /* bytes beside the arena: bytes[ExecResident] */
   EXEC_BENCH_N_KINDS
 } ExecBenchKind;
 const char *exec_bench_kind_name (ExecBenchKind kind); /* "program", … */
@@ -63,10 +63,10 @@ typedef struct {
   char message[200];
   guint repeats;
   guint n;                            /* numbers in @seconds */
-  double seconds[EXEC_BENCH_MAX_OPS]; /* PROGRAM: one execution of each op in the fastest step, mean
-                                         over micro-batches; else the least of all repeats */
+  double seconds[EXEC_BENCH_MAX_OPS]; /* the least of all repeats; PROGRAM: of each op, over all
+                                         micro-batches and steps */
   double step_s, step_s_max;          /* PROGRAM: fastest and slowest step */
-  double least_compute_s;             /* PROGRAM: least sum of all compute ops over the steps */
+  double gemm_s;                      /* PROGRAM: sum of those of all GEMMs */
   guint64 bytes[EXEC_RESIDENT_N_KINDS];
 } ExecBenchSheet;
 

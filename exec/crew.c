@@ -80,7 +80,8 @@ ask (ExecCrew *crew, const ExecBench *bench, GError **error)
     if (!exec_watch_look (&crew->watch, &ended, error))
       return FALSE;
     if (ended) {
-      g_set_error (error, EXEC_ERROR, EXEC_ERROR_FAILED, "the ranks ended before they had measured");
+      g_set_error (error, EXEC_ERROR, EXEC_ERROR_FAILED,
+                   "the ranks ended before they had measured");
       return FALSE;
     }
     g_usleep (LOOK_US);
@@ -177,8 +178,7 @@ exec_crew_serve (const ExecBackend *backend, const ModelProfile *profile, guint3
   bencher.progress->pid = getpid ();
   exec_pin_rank (rank, ranks);
   heart_start (bencher.progress, backend->comm, FALSE, 0, rank);
-  if (!exec_bencher_join (&bencher, rank, world, &failure)
-      || !serve (&bencher, desk, &failure))
+  if (!exec_bencher_join (&bencher, rank, world, &failure) || !serve (&bencher, desk, &failure))
     give_up (bencher.progress, failure->message);
   bencher.progress->state = EXEC_STATE_DONE;
   backend->comm->close ();

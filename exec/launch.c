@@ -24,16 +24,24 @@ exec_place (void)
   return EXEC_PLACE_LAUNCHER;
 }
 
+/* More ranks than cores: waiting ranks have to give their core away. Else each spins on its own:
+ * a core given away on a busy host comes back late. */
+static gboolean
+is_crowded (guint32 ranks)
+{
+  return (long)ranks > sysconf (_SC_NPROCESSORS_ONLN);
+}
+
 static char **
-make_environment (const char *folder, guint threads)
+make_environment (const char *folder, guint32 ranks, guint threads)
 {
   g_autofree char *count = g_strdup_printf ("%u", threads);
   char **env = g_get_environ ();
   env = g_environ_setenv (env, EXEC_JOB_VARIABLE, folder, TRUE);
   env = g_environ_setenv (env, "OMPI_ALLOW_RUN_AS_ROOT", "1", TRUE);
   env = g_environ_setenv (env, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", TRUE);
-  /* more ranks than cores: waiting ranks give their core away */
-  env = g_environ_setenv (env, "OMPI_MCA_mpi_yield_when_idle", "1", TRUE);
+  env = g_environ_setenv (env, "OMPI_MCA_mpi_yield_when_idle", is_crowded (ranks) ? "1" : "0",
+                          TRUE);
   env = g_environ_setenv (env, "OPENBLAS_NUM_THREADS", count, TRUE);
   return env;
 }
@@ -44,7 +52,8 @@ make_command (const char *const *argv, guint32 ranks)
   g_autofree char *self = g_file_read_link ("/proc/self/exe", NULL);
   GPtrArray *words = g_ptr_array_new ();
   g_ptr_array_add (words, g_strdup ("mpirun"));
-  g_ptr_array_add (words, g_strdup ("--oversubscribe"));
+  if (is_crowded (ranks))
+    g_ptr_array_add (words, g_strdup ("--oversubscribe"));
   g_ptr_array_add (words, g_strdup ("--bind-to"));
   g_ptr_array_add (words, g_strdup ("none"));
   g_ptr_array_add (words, g_strdup ("-np"));
@@ -213,7 +222,7 @@ exec_watch_prepare (ExecWatch *w, guint32 ranks, double timeout_s, GError **erro
 gboolean
 exec_watch_start (ExecWatch *w, const char *const *argv, guint threads, GError **error)
 {
-  g_auto (GStrv) env = make_environment (w->folder, threads);
+  g_auto (GStrv) env = make_environment (w->folder, w->ranks, threads);
   g_auto (GStrv) command = make_command (argv, w->ranks);
   g_autofree char *log = g_build_filename (w->folder, "log", NULL);
   g_autoptr (GError) reason = NULL;

@@ -138,7 +138,8 @@ timed_op (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, guint32 mic
   bucket->seconds += seconds;
   bucket->count++;
   if (r->op_seconds != NULL)
-    r->op_seconds[op - r->rank->program->ops] += seconds;
+    r->op_seconds[op - r->rank->program->ops]
+        = MIN (r->op_seconds[op - r->rank->program->ops], seconds);
   if (!ok)
     g_prefix_error (error, "step %u, op '%s': ", r->step + 1, op->name);
   return ok;
@@ -196,8 +197,6 @@ exec_runner_step (ExecRunner *r, GError **error)
   r->skipped = FALSE;
   r->moved_bytes = 0;
   memset (r->buckets, 0, sizeof r->buckets);
-  if (r->op_seconds != NULL)
-    memset (r->op_seconds, 0, program->n_ops * sizeof *r->op_seconds);
   if (r->progress != NULL)
     r->progress->step = r->step + 1;
   r->backend->fill (exec_gradients (r), 0, r->rank->padded_count);

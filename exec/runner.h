@@ -50,7 +50,8 @@ typedef struct {
   guint64 sent[2];                    /* messages sent to the next and the previous stage */
   guint64 moved_bytes;                /* sent by collectives and messages, last step */
   ExecBucket buckets[EXEC_N_BUCKETS]; /* of the last step */
-  double *op_seconds; /* (borrowed, nullable) by op of the program, summed over the last step */
+  double *op_seconds; /* (borrowed, nullable) by op of the program: least of all executions so far;
+                         starts at infinity */
   double slowdown;    /* test hook: compute takes this many times as long; 0 and 1: as it does */
   void (*before_optimizer) (gpointer user_data);
   gpointer user_data;
