@@ -48,8 +48,8 @@ work_clear (Work *w)
   g_clear_pointer (&w->profile, model_profile_free);
   g_clear_pointer (&w->machine, topo_machine_free);
   g_clear_pointer (&w->catalog, base_catalog_free);
-  char **texts[] = { &w->topology_hash, &w->base_text, &w->name, &w->math_version,
-                     &w->comm_version };
+  char **texts[]
+      = { &w->topology_hash, &w->base_text, &w->name, &w->math_version, &w->comm_version };
   for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
     g_clear_pointer (texts[i], g_free);
 }
@@ -64,8 +64,7 @@ check_name (const Work *w, const char *name, GError **error)
   gboolean taken = g_strv_contains ((const char *const *)known, name);
   if (!taken && !g_str_equal (name, "latest") && *name != '\0' && strpbrk (name, "/#\n\r") == NULL)
     return TRUE;
-  g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
-               "--name '%s': %s; give another", name,
+  g_set_error (error, APP_ERROR, APP_ERROR_USAGE, "--name '%s': %s; give another", name,
                taken ? "is the catalog's" : "is no name for a calibration");
   return FALSE;
 }
@@ -98,14 +97,14 @@ load_inputs (Work *w, GError **error)
       || !cost_numbers_init (&w->numbers, w->base, w->machine, w->profile->name, error))
     return FALSE;
   w->base_text = cost_calibration_format (w->base);
-  w->name = request->name != NULL ? g_strdup (request->name)
-                                  : g_strdup_printf ("%s-%s-%u", g_get_host_name (),
-                                                     request->backend, ranks);
-  w->setting = (NodeSetting){ .machine = w->machine,
-                              .profile = w->profile,
-                              .ranks = ranks,
-                              .budget_s = request->budget_s > 0 ? request->budget_s
-                                                                : DEFAULT_BUDGET_S };
+  w->name = request->name != NULL
+                ? g_strdup (request->name)
+                : g_strdup_printf ("%s-%s-%u", g_get_host_name (), request->backend, ranks);
+  w->setting
+      = (NodeSetting){ .machine = w->machine,
+                       .profile = w->profile,
+                       .ranks = ranks,
+                       .budget_s = request->budget_s > 0 ? request->budget_s : DEFAULT_BUDGET_S };
   return check_name (w, w->name, error);
 }
 
@@ -148,9 +147,9 @@ node_record (const Work *w)
 static gboolean
 begin (Work *w, GError **error)
 {
-  g_autofree char *inputs = g_strdup_printf (
-      "{\"backend\":\"%s\",\"ranks\":%u,\"from_exec\":%s}", w->request->backend, w->setting.ranks,
-      w->request->from_exec ? "true" : "false");
+  g_autofree char *inputs
+      = g_strdup_printf ("{\"backend\":\"%s\",\"ranks\":%u,\"from_exec\":%s}", w->request->backend,
+                         w->setting.ranks, w->request->from_exec ? "true" : "false");
   const DbRunRecord run = { .command = "calibrate", .inputs = inputs };
   const DbCalibrationRunRecord node = node_record (w);
   w->db = db_database_open (w->request->db_path, DB_OPEN_READ_WRITE, NULL, error);
@@ -167,7 +166,8 @@ restore (Work *w, GError **error)
     return FALSE;
   node_benches_restore (w->benches, rows->records, w->setting.ranks);
   for (guint i = 0; i < w->benches->len; i++)
-    w->out->n_known += ((NodeBench *)g_ptr_array_index (w->benches, i))->state != NODE_BENCH_MISSING;
+    w->out->n_known
+        += ((NodeBench *)g_ptr_array_index (w->benches, i))->state != NODE_BENCH_MISSING;
   return TRUE;
 }
 
@@ -183,7 +183,7 @@ gather_points (Work *w)
     if (bench->state != NODE_BENCH_DONE)
       continue;
     if (bench->bench.kind == EXEC_BENCH_PROGRAM)
-      node_points_weigh (bench->points);
+      node_points_weigh (bench->points, bench->ops_s);
     for (guint j = 0; j < bench->points->len; j++) {
       NodePoint *point = g_ptr_array_index (bench->points, j);
       if (point->measured_s > 0)
@@ -318,8 +318,8 @@ put_measured (Work *w)
   if (w->setting.ranks > 1)
     node_fit_put (&w->fit, "memory", "communicator",
                   (double)resident->bytes[EXEC_RESIDENT_COMMUNICATOR], 0.1, 1);
-  node_fit_put (&w->fit, gpu, "cublas_workspace",
-                (double)resident->bytes[EXEC_RESIDENT_WORKSPACE], 0.1, 1);
+  node_fit_put (&w->fit, gpu, "cublas_workspace", (double)resident->bytes[EXEC_RESIDENT_WORKSPACE],
+                0.1, 1);
 }
 
 /* ---- the use case ---- */
@@ -342,10 +342,10 @@ fit (Work *w, GError **error)
 static gboolean
 store (Work *w, GError **error)
 {
-  g_autofree char *source = g_strdup_printf (
-      "plait calibrate on %s, backend %s, %u ranks: %u measurements around '%s'",
-      g_get_host_name (), w->request->backend, w->setting.ranks, w->measured->len,
-      cost_calibration_name (w->base));
+  g_autofree char *source
+      = g_strdup_printf ("plait calibrate on %s, backend %s, %u ranks: %u measurements around '%s'",
+                         g_get_host_name (), w->request->backend, w->setting.ranks,
+                         w->measured->len, cost_calibration_name (w->base));
   g_autoptr (GStringChunk) strings = g_string_chunk_new (1024);
   node_result_fill (w->out, &w->fit, w->benches, w->request->backend);
   cost_calibration_rename (w->fit.calibration, w->name, source);
@@ -385,8 +385,7 @@ serve (const AppCalibrateNodeRequest *request, GError **error)
   g_autoptr (BaseCatalog) catalog = base_catalog_new (request->catalog_dir, error);
   g_autoptr (ModelProfile) profile
       = catalog != NULL ? model_profile_load (catalog, "plait", error) : NULL;
-  const ExecBackend *backend
-      = profile != NULL ? exec_backend_load (request->backend, error) : NULL;
+  const ExecBackend *backend = profile != NULL ? exec_backend_load (request->backend, error) : NULL;
   return backend != NULL
          && exec_crew_serve (backend, profile, (guint32)rank_count (request), error);
 }

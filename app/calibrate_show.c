@@ -60,8 +60,8 @@ app_calibrate_show (const char *db_path, const char *name, GError **error)
   for (guint i = 0; i < values->records->len; i++) {
     const DbCalibrationValueRecord *v
         = &g_array_index (values->records, DbCalibrationValueRecord, i);
-    node_result_add_value (out, v->group_name, v->key, v->unit, v->value, v->spread,
-                           v->base_value, v->base_spread, v->provenance, v->point_count);
+    node_result_add_value (out, v->group_name, v->key, v->unit, v->value, v->spread, v->base_value,
+                           v->base_spread, v->provenance, v->point_count);
     if (g_str_equal (v->key, "sigma"))
       out->sigma = v->value;
   }

@@ -57,6 +57,8 @@ typedef struct {
   NodeProgram *program; /* (owned, nullable) */
   GPtrArray *points;    /* (owned) NodePoint */
   guint *point_of_op;   /* (owned, nullable) per op of the program; G_MAXUINT: none */
+  double *op_times;     /* (owned, nullable) how often a step runs it */
+  double ops_s;         /* of a step: its ops at their least times; 0: unknown */
   NodeBenchState state;
   guint64 bytes[EXEC_RESIDENT_N_KINDS]; /* RESIDENT */
   double *device_s;                     /* (owned) per rank: GEMMs of a program, or a message */
@@ -97,8 +99,9 @@ typedef struct {
 void node_pricer_init (NodePricer *pricer, const NodeSetting *setting, const CostNumbers *numbers);
 /* Seconds of @point. NaN: it cannot be priced. */
 double node_point_s (const NodePoint *point, const NodePricer *pricer);
-/* The shares of a benchmark's points in its step, as weights. */
-void node_points_weigh (GPtrArray *points);
+/* The shares of a benchmark's points in its step, as weights. @ops_s: of the step, 0: unknown. A
+ * step far above its ops was disturbed, and counts less. */
+void node_points_weigh (GPtrArray *points, double ops_s);
 
 /* ---- the fit ---- */
 
@@ -106,8 +109,8 @@ typedef struct {
   char *group;     /* (owned) "gpu cpu" */
   const char *key; /* static */
   double prior, prior_sd;
-  double value, sd; /* after the fit */
-  guint n_points;   /* that say something about it */
+  double value, sd;  /* after the fit */
+  guint n_points;    /* that say something about it */
   gboolean measured; /* read off directly, not fitted */
 } NodeValue;
 
@@ -116,11 +119,11 @@ typedef struct {
   CostCalibration *calibration; /* (owned) the base with the numbers at the fit */
   GArray *values;               /* (owned) NodeValue; fitted first */
   guint n_fitted;
-  CostNumbers base;         /* (owned) */
-  const GPtrArray *points;  /* (borrowed) NodePoint with a measurement */
-  CostFitPoint at;          /* (owned) */
-  double *base_s, *fit_s;   /* (owned) predictions per point */
-  double sigma;             /* log sd of steps that the fit has not seen; NaN: too few */
+  CostNumbers base;        /* (owned) */
+  const GPtrArray *points; /* (borrowed) NodePoint with a measurement */
+  CostFitPoint at;         /* (owned) */
+  double *base_s, *fit_s;  /* (owned) predictions per point */
+  double sigma;            /* log sd of steps that the fit has not seen; NaN: too few */
   guint n_steps;
 } NodeFit;
 /* @base_text: the calibration as INI: priors are its numbers and spreads. */

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#define PROGRAM_SHARE   30.0 /* a program gets this part of the budget, */
+#define PROGRAM_SHARE   30.0  /* a program gets this part of the budget, */
 #define WIRE_SHARE      200.0 /* anything else this */
 #define PROGRAM_LEAST_S 0.05
 #define PROGRAM_MOST_S  5.0
@@ -21,6 +21,7 @@ bench_free (gpointer data)
   node_program_free (bench->program);
   g_ptr_array_unref (bench->points);
   g_free (bench->point_of_op);
+  g_free (bench->op_times);
   g_free (bench->device_s);
   g_free (bench);
 }
@@ -73,18 +74,19 @@ typedef struct {
 
 /* From a laptop's core to a GPU: those whose steps are too short or too long are left out. */
 static const Width widths[] = {
-  { 32, 16, 1, 64, 256, FALSE }, { 64, 16, 2, 128, 512, TRUE },     { 128, 32, 1, 512, 1024, FALSE },
-  { 256, 64, 2, 704, 1024, TRUE },   { 512, 64, 1, 2048, 2048, FALSE },
-  { 1024, 64, 4, 2816, 4096, TRUE }, { 2048, 128, 1, 8192, 8192, FALSE },
-  { 4096, 128, 4, 14336, 32768, TRUE }, { 8192, 128, 8, 28672, 32768, TRUE },
+  { 32, 16, 1, 64, 256, FALSE },        { 64, 16, 2, 128, 512, TRUE },
+  { 128, 32, 1, 512, 1024, FALSE },     { 256, 64, 2, 704, 1024, TRUE },
+  { 512, 64, 1, 2048, 2048, FALSE },    { 1024, 64, 4, 2816, 4096, TRUE },
+  { 2048, 128, 1, 8192, 8192, FALSE },  { 4096, 128, 4, 14336, 32768, TRUE },
+  { 8192, 128, 8, 28672, 32768, TRUE },
 };
 
 typedef struct {
   guint seq, mbs;
 } Length;
 
-static const Length lengths[] = { { 16, 1 }, { 32, 2 }, { 128, 1 }, { 64, 8 }, { 512, 1 }, { 256, 8 },
-                                  { 2048, 1 }, { 4096, 2 } };
+static const Length lengths[] = { { 16, 1 },  { 32, 2 },  { 128, 1 },  { 64, 8 },
+                                  { 512, 1 }, { 256, 8 }, { 2048, 1 }, { 4096, 2 } };
 
 static char *
 arch_text (const Width *w, guint layers, guint seq)
@@ -98,8 +100,8 @@ arch_text (const Width *w, guint layers, guint seq)
       "head_dim = %u\n[blocks 1]\nsource = a benchmark\nkind = dense\ncount = %u\nffn = %u\n",
       layers, w->hidden, w->vocab, w->llama ? "silu" : "gelu", w->llama ? "yes" : "no",
       w->llama ? "rms" : "layer", w->llama ? "rotary" : "learned",
-      w->llama ? "" : "position_rows = ", w->llama ? "" : rows, seq, heads, heads / w->kv_share, w->head_dim,
-      layers, w->ffn);
+      w->llama ? "" : "position_rows = ", w->llama ? "" : rows, seq, heads, heads / w->kv_share,
+      w->head_dim, layers, w->ffn);
 }
 
 /* "gemm forward 256x768x256 acc": kind, phase and what decides the cost. (owned) */
@@ -148,14 +150,16 @@ add_op_points (NodeBench *bench, const ModelProfile *profile, GError **error)
   if (program == NULL || program->n_ops > EXEC_BENCH_MAX_OPS)
     return FALSE;
   bench->point_of_op = g_new (guint, program->n_ops);
+  bench->op_times = g_new (double, program->n_ops);
   for (guint32 i = 0; i < program->n_ops; i++) {
     const ModelOp *op = &program->ops[i];
     g_autofree char *item = describe_op (op);
     guint at = is_alone (op) && p->layout.pp == 1 ? point_called (bench, item) : G_MAXUINT;
     bench->point_of_op[i] = at;
+    double times = op->phase == MODEL_PHASE_TAIL ? 1 : (double)program->microbatches;
+    bench->op_times[i] = times;
     if (!is_alone (op) || p->layout.pp > 1)
       continue;
-    double times = op->phase == MODEL_PHASE_TAIL ? 1 : (double)program->microbatches;
     if (at == G_MAXUINT) {
       NodePoint *point = add_point (bench, NODE_OPS, model_op_kind_name ((ModelOpKind)op->kind),
                                     g_steal_pointer (&item));
@@ -188,10 +192,10 @@ add_program (GPtrArray *benches, const NodeSetting *setting, const CostNumbers *
   guint64 batch = (guint64)length->mbs * dp * 2;
   g_autoptr (BaseIni) ini = base_ini_new_from_data (text, -1, "benchmark", NULL);
   ModelArch *arch = ini != NULL ? model_arch_from_ini (ini, "benchmark", NULL) : NULL;
-  g_autoptr (NodeProgram) p
-      = arch != NULL ? node_program_new (arch, setting->profile, words, length->seq, batch,
-                                         setting->ranks, NULL)
-                     : NULL;
+  g_autoptr (NodeProgram) p = arch != NULL
+                                  ? node_program_new (arch, setting->profile, words, length->seq,
+                                                      batch, setting->ranks, NULL)
+                                  : NULL;
   if (p == NULL)
     return;
   double limit_s = CLAMP (setting->budget_s / PROGRAM_SHARE, PROGRAM_LEAST_S, PROGRAM_MOST_S);
@@ -199,10 +203,10 @@ add_program (GPtrArray *benches, const NodeSetting *setting, const CostNumbers *
   if (!(expected_s * STEPS_LEAST < limit_s) || strlen (words) >= sizeof ((ExecBench *)0)->layout
       || strlen (text) >= sizeof ((ExecBench *)0)->arch)
     return;
-  NodeBench *bench = add_bench (
-      benches, setting, EXEC_BENCH_PROGRAM,
-      g_strdup_printf ("program %s hidden=%u,ffn=%u,vocab=%u,seq=%u %s", w->llama ? "llama" : "gpt",
-                       w->hidden, w->ffn, w->vocab, length->seq, words));
+  NodeBench *bench = add_bench (benches, setting, EXEC_BENCH_PROGRAM,
+                                g_strdup_printf ("program %s hidden=%u,ffn=%u,vocab=%u,seq=%u %s",
+                                                 w->llama ? "llama" : "gpt", w->hidden, w->ffn,
+                                                 w->vocab, length->seq, words));
   bench->program = g_steal_pointer (&p);
   bench->bench.seq = length->seq;
   bench->bench.global_batch = batch;
@@ -245,9 +249,9 @@ add_programs (GPtrArray *benches, const NodeSetting *setting, const CostNumbers 
 static void
 add_collectives (GPtrArray *benches, const NodeSetting *setting)
 {
-  static const ModelCollectiveKind kinds[] = { MODEL_COLLECTIVE_ALL_REDUCE,
-                                               MODEL_COLLECTIVE_ALL_GATHER,
-                                               MODEL_COLLECTIVE_REDUCE_SCATTER };
+  static const ModelCollectiveKind kinds[]
+      = { MODEL_COLLECTIVE_ALL_REDUCE, MODEL_COLLECTIVE_ALL_GATHER,
+          MODEL_COLLECTIVE_REDUCE_SCATTER };
   g_autoptr (GArray) shapes = g_array_new (FALSE, FALSE, sizeof (TopoGroupShape));
   for (guint32 size = 2; size <= setting->ranks; size++)
     for (guint32 stride = 1; size * stride <= setting->ranks; stride++) {
@@ -264,10 +268,10 @@ add_collectives (GPtrArray *benches, const NodeSetting *setting)
       for (guint64 bytes = 1024; bytes <= 256 * 1048576; bytes *= 4)
         for (guint k = 0; k < G_N_ELEMENTS (kinds); k++) {
           const char *word = model_collective_name (kinds[k]);
-          NodeBench *bench = add_bench (
-              benches, setting, EXEC_BENCH_COLLECTIVE,
-              g_strdup_printf ("%s %u ranks, stride %u, %" G_GUINT64_FORMAT "B", word, size, stride,
-                               bytes));
+          NodeBench *bench
+              = add_bench (benches, setting, EXEC_BENCH_COLLECTIVE,
+                           g_strdup_printf ("%s %u ranks, stride %u, %" G_GUINT64_FORMAT "B", word,
+                                            size, stride, bytes));
           NodePoint *point = add_point (bench, NODE_COLLECTIVE, word, g_strdup (word));
           bench->bench.collective = point->collective = kinds[k];
           bench->bench.size = point->size = size;
@@ -343,6 +347,10 @@ take_program (NodeBench *bench, const ExecBenchSheet *sheets, guint32 ranks)
   for (guint32 r = 0; r < ranks; r++) {
     step = MAX (step, sheets[r].step_s);
     bench->device_s[r] = sheets[r].gemm_s;
+    double ops_s = 0;
+    for (guint i = 0; bench->program->layout.pp == 1 && i < sheets[r].n; i++)
+      ops_s += sheets[r].seconds[i] * bench->op_times[i];
+    bench->ops_s = MAX (bench->ops_s, ops_s);
     for (guint i = 0; bench->program->layout.pp == 1 && i < sheets[r].n; i++)
       if (bench->point_of_op[i] != G_MAXUINT) {
         sums[bench->point_of_op[i]] += sheets[r].seconds[i];
@@ -439,6 +447,8 @@ node_bench_rows (const NodeBench *bench, const ExecBenchSheet *sheets, guint32 r
     if (point->measured_s > 0)
       add_row (rows, bench, point->item, point->word, point->measured_s, point->repeats);
   }
+  if (bench->ops_s > 0)
+    add_row (rows, bench, "ops", "sum", bench->ops_s, sheets[0].repeats);
   if (bench->bench.kind == EXEC_BENCH_PROGRAM)
     add_device_rows (rows, bench, sheets, ranks, strings);
   if (bench->bench.kind == EXEC_BENCH_LAUNCH)
@@ -464,6 +474,8 @@ restore_row (NodeBench *bench, const DbPointRecord *row, guint32 ranks)
   bench->state = NODE_BENCH_DONE;
   if (g_str_equal (row->kind, "device") && device < ranks)
     bench->device_s[device] = row->measured_s;
+  if (g_str_equal (row->kind, "sum"))
+    bench->ops_s = row->measured_s;
   if (g_str_equal (row->kind, "launch") && g_str_equal (row->item, "queued"))
     bench->device_s[0] = row->measured_s;
   for (guint i = 0; g_str_equal (row->kind, "resident") && resident[i] != NULL; i++)

@@ -16,17 +16,36 @@
 #define QUICK_ROUNDS 2
 #define CHORDS       3
 #define N_FOLDS      5
-#define LEAST_SIGMA  0.02 /* no node repeats a step better than this when others share it */
+#define LEAST_SIGMA  0.02   /* no node repeats a step better than this when others share it */
 #define MAD_TO_SD    1.4826 /* of a normal distribution */
 #define SLOPE_STEP   0.02   /* of a logarithm, for derivatives */
 #define SEES         0.02   /* a point says something about a number that moves it by this share */
 
-static const char *const gpu_keys[] = {
-  "launch", "ceiling_16bit", "gemm_memory", "k0", "wave", "power", "feed", "split", "long_loss",
-  "step", "accumulate", "attention_flash", "attention_fused", "attention_unfused",
-  "attention_backward", "attention_half_dim", "hbm", "embed", "norm", "rope", "act_mul", "add",
-  "cross_entropy", "adam", NULL
-};
+static const char *const gpu_keys[] = { "launch",
+                                        "ceiling_16bit",
+                                        "gemm_memory",
+                                        "k0",
+                                        "wave",
+                                        "power",
+                                        "feed",
+                                        "split",
+                                        "long_loss",
+                                        "step",
+                                        "accumulate",
+                                        "attention_flash",
+                                        "attention_fused",
+                                        "attention_unfused",
+                                        "attention_backward",
+                                        "attention_half_dim",
+                                        "hbm",
+                                        "embed",
+                                        "norm",
+                                        "rope",
+                                        "act_mul",
+                                        "add",
+                                        "cross_entropy",
+                                        "adam",
+                                        NULL };
 static const char *const link_keys[] = { "base", "hop", "bandwidth", NULL };
 static const char *const profile_keys[] = { "memory_factor", "p2p_host", "overhead", NULL };
 
@@ -55,8 +74,8 @@ add_values (NodeFit *fit, const char *const groups[], const char *const keys[], 
     NodeValue value = { .key = keys[i] };
     if (!look_up (fit->calibration, groups, keys[i], &value.prior, &value.prior_sd)
         || !(value.prior_sd > 0) || !(value.prior > 0)
-        || !cost_calibration_put (fit->calibration, groups[0], keys[i], value.prior,
-                                  value.prior_sd, source))
+        || !cost_calibration_put (fit->calibration, groups[0], keys[i], value.prior, value.prior_sd,
+                                  source))
       continue;
     value.group = g_strdup (groups[0]);
     value.value = value.prior;
@@ -102,8 +121,8 @@ node_fit_init (NodeFit *fit, const NodeSetting *setting, const char *base_text,
     return FALSE;
   fit->calibration = cost_calibration_from_ini (ini, base_name, error);
   if (fit->calibration == NULL
-      || !cost_numbers_init (&fit->base, fit->calibration, setting->machine,
-                             setting->profile->name, error))
+      || !cost_numbers_init (&fit->base, fit->calibration, setting->machine, setting->profile->name,
+                             error))
     return FALSE;
   fit->values = g_array_new (FALSE, FALSE, sizeof (NodeValue));
   g_array_set_clear_func (fit->values, value_clear);
@@ -271,7 +290,7 @@ node_fit_doubt (NodeFit *fit, const NodeBench *bench, double *out_doubt, double 
   if (!numbers_at (fit, x, &here, NULL))
     return FALSE;
   *out_time_s = bench_s (fit, bench, &here);
-  for (guint j = 0; j < fit->n_fitted && *out_time_s > 0; j++) {
+  for (guint j = 0; j<fit->n_fitted && * out_time_s> 0; j++) {
     g_auto (CostNumbers) moved = { 0 };
     double keep = x[j];
     x[j] += SLOPE_STEP;
@@ -289,9 +308,13 @@ void
 node_fit_put (NodeFit *fit, const char *group, const char *key, double value, double sd,
               guint n_points)
 {
-  NodeValue new_value = { .key = key, .value = calibrate_rounded (value), .sd = sd,
-                          .n_points = n_points, .measured = TRUE,
-                          .prior = NAN, .prior_sd = NAN };
+  NodeValue new_value = { .key = key,
+                          .value = calibrate_rounded (value),
+                          .sd = sd,
+                          .n_points = n_points,
+                          .measured = TRUE,
+                          .prior = NAN,
+                          .prior_sd = NAN };
   cost_calibration_get (fit->calibration, group, key, &new_value.prior, &new_value.prior_sd);
   if (!cost_calibration_put (fit->calibration, group, key, new_value.value, sd,
                              "plait calibrate, on this node"))

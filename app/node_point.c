@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+/* Log of a step over the sum of its ops: up to here it is a property of the executor. */
+#define UNDISTURBED  0.25
 #define LEAST_WEIGHT 0.2
 #define MOST_WEIGHT  3.0
 
@@ -116,7 +118,7 @@ node_point_s (const NodePoint *point, const NodePricer *pricer)
 
 /* Ops weigh as their share in their program's time: the fit sees what steps are made of. */
 void
-node_points_weigh (GPtrArray *points)
+node_points_weigh (GPtrArray *points, double ops_s)
 {
   double sum_s = 0, n = 0;
   for (guint i = 0; i < points->len; i++) {
@@ -128,7 +130,9 @@ node_points_weigh (GPtrArray *points)
   }
   for (guint i = 0; i < points->len; i++) {
     NodePoint *point = g_ptr_array_index (points, i);
-    point->weight = point->kind == NODE_STEP ? NODE_STEP_WEIGHT : 1;
+    double beside = ops_s > 0 ? log (point->measured_s / ops_s) / UNDISTURBED : 0;
+    point->weight
+        = point->kind == NODE_STEP ? NODE_STEP_WEIGHT / (1 + pow (fmax (beside, 0), 4)) : 1;
     if (point->kind == NODE_OPS && n > 1 && sum_s > 0)
       point->weight
           = CLAMP (n * point->measured_s * point->in_step / sum_s, LEAST_WEIGHT, MOST_WEIGHT);

@@ -133,8 +133,7 @@ node_result_fill (AppNodeCalibration *out, const NodeFit *fit, const GPtrArray *
     const NodeValue *v = &g_array_index (fit->values, NodeValue, i);
     const char *unit = cost_calibration_unit (v->group, v->key);
     node_result_add_value (out, v->group, v->key, unit != NULL ? unit : "", v->value, v->sd,
-                           v->prior, v->prior_sd, v->measured ? "measured" : "fitted",
-                           v->n_points);
+                           v->prior, v->prior_sd, v->measured ? "measured" : "fitted", v->n_points);
   }
   fill_errors (out, fit);
   node_slow_find (benches, fit->setting->ranks, backend, out->warnings);

@@ -7,6 +7,7 @@
 
 #define DEVICE_SLOW 0.10 /* of the rate: what cards of one kind differ by is 3 to 5 % */
 #define LINK_SLOW   0.25 /* of the rate: a link that lost half its lanes loses 50 % */
+#define DISTURBED   1.5  /* step over the sum of its ops: alone it is 1.05 to 1.2 */
 #define LARGE_BYTES 4194304
 
 /* Least time of all but @but. */
@@ -48,9 +49,7 @@ relative_rate (const GPtrArray *benches, guint32 ranks, guint32 r)
     if (isfinite (ratio))
       g_array_append_val (ratios, ratio);
   }
-  return ratios->len > 0
-             ? base_quantile ((double *)ratios->data, ratios->len, 0.5)
-             : (double)NAN;
+  return ratios->len > 0 ? base_quantile ((double *)ratios->data, ratios->len, 0.5) : (double)NAN;
 }
 
 static void
@@ -88,9 +87,31 @@ find_links (const GPtrArray *benches, guint32 ranks, GPtrArray *warnings)
   }
 }
 
+/* Steps that take much longer than their ops say that somebody else uses the node. */
+static void
+find_disturbance (const GPtrArray *benches, GPtrArray *warnings)
+{
+  g_autoptr (GArray) ratios = g_array_new (FALSE, FALSE, sizeof (double));
+  for (guint i = 0; i < benches->len; i++) {
+    const NodeBench *bench = g_ptr_array_index (benches, i);
+    if (bench->state != NODE_BENCH_DONE || !(bench->ops_s > 0))
+      continue;
+    const NodePoint *step = g_ptr_array_index (bench->points, bench->points->len - 1);
+    double ratio = step->measured_s / bench->ops_s;
+    g_array_append_val (ratios, ratio);
+  }
+  double median = base_quantile ((double *)ratios->data, ratios->len, 0.5);
+  if (median > DISTURBED)
+    g_ptr_array_add (
+        warnings, g_strdup_printf ("the fastest steps took %.1f times as long as their ops: this "
+                                   "node is busy; 'plait calibrate --fresh' when it is idle",
+                                   median));
+}
+
 void
 node_slow_find (const GPtrArray *benches, guint32 ranks, const char *backend, GPtrArray *warnings)
 {
+  find_disturbance (benches, warnings);
   find_devices (benches, ranks, backend, warnings);
   find_links (benches, ranks, warnings);
 }

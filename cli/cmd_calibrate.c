@@ -139,6 +139,8 @@ print_text (const AppCalibration *calibration, const CliCommon *common)
   }
   if (calibration->written != NULL)
     printf ("written: %s\n", calibration->written);
+  else
+    printf ("stored in %s: see plait calibrate --show\n", cli_db_path (common));
 }
 
 static CliExit
@@ -147,7 +149,10 @@ fit (const Options *o, const CliCommon *common)
   g_auto (GStrv) by = g_strsplit (o->by != NULL ? o->by : "family", ",", -1);
   g_autoptr (GError) error = NULL;
   g_autoptr (AppCalibration) calibration = NULL;
-  AppCalibrateRequest request = { .name = o->name, .out_dir = o->out, .few_shot = o->few_shot };
+  AppCalibrateRequest request = { .name = o->name,
+                                  .out_dir = o->out,
+                                  .db_path = o->out == NULL ? cli_db_path (common) : NULL,
+                                  .few_shot = o->few_shot };
 
   request.validate = (AppValidateRequest){ .catalog_dir = common->catalog,
                                            .calibration = o->base,
@@ -213,12 +218,14 @@ fit_collectives (const Options *o, const CliCommon *common)
   g_autoptr (GError) error = NULL;
   g_autoptr (AppCollectiveCalibration) calibration = NULL;
   g_autoptr (GPtrArray) files = g_ptr_array_new ();
-  AppCalibrateCollectivesRequest request = { .catalog_dir = common->catalog,
-                                             .base = o->base,
-                                             .files = NULL,
-                                             .few_shot = o->few_shot,
-                                             .name = o->name,
-                                             .out_dir = o->out };
+  AppCalibrateCollectivesRequest request
+      = { .catalog_dir = common->catalog,
+          .base = o->base,
+          .files = NULL,
+          .few_shot = o->few_shot,
+          .name = o->name,
+          .out_dir = o->out,
+          .db_path = o->out == NULL ? cli_db_path (common) : NULL };
 
   if (!parse_collective_cv (o->cv, &request.cv, &error))
     return cli_fail (common, error);
@@ -243,6 +250,8 @@ fit_collectives (const Options *o, const CliCommon *common)
             100 * calibration->few_shot.median_abs_err, calibration->few_shot.n);
   if (calibration->written != NULL)
     printf ("written: %s\n", calibration->written);
+  else
+    printf ("stored in %s: see plait calibrate --show\n", cli_db_path (common));
   return CLI_DONE;
 }
 
@@ -296,6 +305,10 @@ check_forms (const Options *o, GError **error)
     g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
                  "nothing to calibrate from: give --backend cpu to measure this node, --from-exec, "
                  "--from-runs FILE or --from-collectives FILE");
+  else if (o->out == NULL && o->name != NULL
+           && (g_str_equal (o->name, "default") || g_str_equal (o->name, "latest")))
+    g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
+                 "--name '%s': has a meaning of its own; give another name", o->name);
   else if (n_more > most)
     g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "too many arguments, from '%s' on",
                  o->more[most]);

@@ -245,7 +245,7 @@ static const DbColumnDoc calibration_point_columns[] = {
   { "measured_at", "when its benchmark was done, UTC" },
   { "benchmark", "what was run; the rows of one are stored together" },
   { "item", "the op with its shape, or what else was measured" },
-  { "kind", "kind of op or collective, step, message, copy, launch, resident, device" },
+  { "kind", "kind of op or collective, step, message, copy, launch, resident, device; sum: a step's ops at their least times" },
   { "device", "rank, where each has its own row" },
   { "status", "measured, does_not_fit or failed" },
   { "measured_s", "seconds of one execution, the least of all repeats" },
