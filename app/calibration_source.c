@@ -119,10 +119,8 @@ app_calibration_store_fit (CostCalibration *calibration, const AppStoredFit *fit
 {
   g_autoptr (GStringChunk) strings = g_string_chunk_new (1024);
   const DbRunRecord run = { .command = "calibrate", .inputs = "{}" };
-  const DbCalibrationRunRecord begun = { .host = g_get_host_name (),
-                                         .pid = getpid (),
-                                         .base = fit->base,
-                                         .budget_s = NAN };
+  const DbCalibrationRunRecord begun
+      = { .host = g_get_host_name (), .pid = getpid (), .base = fit->base, .budget_s = NAN };
   gint64 run_id = 0;
   cost_calibration_rename (calibration, fit->name, source);
   g_autofree char *content = cost_calibration_format (calibration);
