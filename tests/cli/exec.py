@@ -82,8 +82,8 @@ def peaks(model, layouts, *more):
 
 def memory(all_layouts=False):
     big = os.path.join(os.path.dirname(MODEL), "exec_50m.ini")
-    peaks("tiny", PEAK_LAYOUTS if all_layouts else PEAK_LAYOUTS[::2], "--seq", "32", "--global-batch", "8")
-    peaks(big, PEAK_LAYOUTS if all_layouts else PEAK_LAYOUTS[7::9])
+    peaks("tiny", PEAK_LAYOUTS if all_layouts else PEAK_LAYOUTS[::4], "--seq", "32", "--global-batch", "8")
+    peaks(big, PEAK_LAYOUTS if all_layouts else PEAK_LAYOUTS[13::20])
 
 
 def memory_all():
