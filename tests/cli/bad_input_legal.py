@@ -91,6 +91,9 @@ allow("calibration", "gpu", "accumulate attention_backward attention_flash atten
       "power power_exponent split step wave", "missing", DEFAULTED)
 allow("calibration", "gpu", "accumulate attention_half_dim cublas_workspace k0 launch long_loss nvls_share power_exponent split wave",
       "zero", "the effect is absent")
+allow("calibration", "gpu", "embed norm rope act_mul add cross_entropy adam", "missing", "nobody measured this kernel: as the bytes say")
+allow("calibration", "profile", "step_corrections overhead", "missing", "all corrections; no overhead")
+allow("calibration", "profile", "step_corrections overhead", "zero", "the effect is absent")
 allow("calibration", "memory", "allocated_extra communicator context sigma_assumed", "zero", "the effect is absent")
 allow("calibration", "profile", "attention_portable host_layer memory_factor need overlap_dp overlap_ep overlap_tp overlap_wgrad "
       "p2p_host reserved sigma", "missing", DEFAULTED)
