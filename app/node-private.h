@@ -74,8 +74,7 @@ typedef struct {
 
 /* Every benchmark worth measuring, most general first. @numbers: the base's, to leave out what
  * would take too long. (owned) NodeBench */
-GPtrArray *node_benches_new (const NodeSetting *setting, const CostNumbers *numbers,
-                             GError **error);
+GPtrArray *node_benches_new (const NodeSetting *setting, const CostNumbers *numbers);
 /* Takes what the ranks measured. */
 void node_bench_take (NodeBench *bench, const ExecBenchSheet *sheets, guint32 ranks);
 /* The rows to store, and back. @strings: holds their text. */

@@ -321,7 +321,7 @@ add_device (GPtrArray *benches, const NodeSetting *setting)
 }
 
 GPtrArray *
-node_benches_new (const NodeSetting *setting, const CostNumbers *numbers, GError **error)
+node_benches_new (const NodeSetting *setting, const CostNumbers *numbers)
 {
   g_autoptr (GPtrArray) benches = g_ptr_array_new_with_free_func (bench_free);
   add_device (benches, setting);
@@ -330,7 +330,6 @@ node_benches_new (const NodeSetting *setting, const CostNumbers *numbers, GError
     add_collectives (benches, setting);
     add_messages (benches, setting);
   }
-  (void)error;
   return g_steal_pointer (&benches);
 }
 

@@ -213,9 +213,9 @@ void cost_calibration_each_uncertain (const CostCalibration *calibration,
                                       void (*visit) (const char *group, const char *key,
                                                      gpointer user_data),
                                       gpointer user_data);
-/* Adds "; @note" to the source of @group. FALSE if there is no such group. */
 /* "s", "B" or "": the unit that @key of @group is written in; NULL if there is no such key. */
 const char *cost_calibration_unit (const char *group, const char *key);
+/* Adds "; @note" to the source of @group. FALSE if there is no such group. */
 gboolean cost_calibration_note_source (CostCalibration *calibration, const char *group,
                                        const char *note);
 void cost_calibration_rename (CostCalibration *calibration, const char *name, const char *source);

@@ -52,8 +52,8 @@ make_command (const char *const *argv, guint32 ranks)
   g_autofree char *self = g_file_read_link ("/proc/self/exe", NULL);
   GPtrArray *words = g_ptr_array_new ();
   g_ptr_array_add (words, g_strdup ("mpirun"));
-  if (is_crowded (ranks))
-    g_ptr_array_add (words, g_strdup ("--oversubscribe"));
+  /* Open MPI counts cores, not hardware threads */
+  g_ptr_array_add (words, g_strdup ("--oversubscribe"));
   g_ptr_array_add (words, g_strdup ("--bind-to"));
   g_ptr_array_add (words, g_strdup ("none"));
   g_ptr_array_add (words, g_strdup ("-np"));

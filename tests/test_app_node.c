@@ -26,12 +26,10 @@ setup (void **state)
   f->machine = topo_machine_new_live (&options, 2, &error);
   f->profile = model_profile_load (f->catalog, "plait", &error);
   f->base = cost_calibration_load (f->catalog, "default", &error);
-  assert_true (
-      cost_numbers_init (&f->numbers, f->base, f->machine, f->profile->name, &error));
-  f->setting = (NodeSetting){
-    .machine = f->machine, .profile = f->profile, .ranks = 2, .budget_s = 60
-  };
-  f->benches = node_benches_new (&f->setting, &f->numbers, &error);
+  assert_true (cost_numbers_init (&f->numbers, f->base, f->machine, f->profile->name, &error));
+  f->setting
+      = (NodeSetting){ .machine = f->machine, .profile = f->profile, .ranks = 2, .budget_s = 60 };
+  f->benches = node_benches_new (&f->setting, &f->numbers);
   *state = f;
   return 0;
 }
