@@ -145,9 +145,11 @@ optimizer_s (const CostProblem *problem, const ModelLayout *layout, const CostPl
   double bytes = model_profile_adam_read_bytes (problem->profile)
                  + model_profile_adam_write_bytes (problem->profile);
   double count = updated_count (layout, placement, weights);
+  const CostGpuNumbers *gpu = &problem->numbers->gpu;
   if (problem->profile->offloads_optimizer)
     return host_optimizer_s (problem, count);
-  return count * bytes / (problem->machine->gpu->hbm_bytes_per_s * problem->numbers->gpu.hbm_ratio);
+  return count * bytes * gpu->kernel_factor[MODEL_OP_ADAM]
+         / (problem->machine->gpu->hbm_bytes_per_s * gpu->hbm_ratio);
 }
 
 void

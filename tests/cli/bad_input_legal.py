@@ -98,6 +98,9 @@ allow("calibration", "gpu", "accumulate attention_half_dim cublas_workspace k0 l
 allow("calibration", "memory", "allocated_extra communicator sigma_assumed sigma_moe sigma_unseen", "zero", "the effect is absent")
 allow("calibration", "profile", "attention_portable host_layer memory_factor need need_changing overlap_dp overlap_ep overlap_tp overlap_wgrad "
       "p2p_host reserved sigma sigma_need", "missing", DEFAULTED)
+allow("calibration", "gpu", "embed norm rope act_mul add cross_entropy adam", "missing", "nobody measured this kernel: as the bytes say")
+allow("calibration", "profile", "step_corrections overhead", "missing", "all corrections; no overhead")
+allow("calibration", "profile", "step_corrections overhead", "zero", "the effect is absent")
 allow("calibration", "profile", "attention_portable host_layer overlap_dp overlap_ep overlap_tp overlap_wgrad p2p_host", "zero",
       "the effect is absent")
 allow("calibration", "step", "align_loss alltoall_steps bubble collective_delta expert_host fixed graph_layer graph_full host_adam misalign_loss sinks moe_host nvls_latency p2p "
