@@ -55,6 +55,9 @@ struct _CostCalibration {
 /* The group of @section called @name (NULL where it isn't named), or NULL. (borrowed) */
 const CostCalibrationGroup *cost_calibration_find (const CostCalibration *calibration,
                                                    CostSection section, const char *name);
+/* An empty group in its place. (borrowed) */
+CostCalibrationGroup *cost_calibration_add_group (CostCalibration *calibration, CostSection section,
+                                                  const char *name, const char *source);
 /* "gpu hopper", "step". Returns: (owned) */
 char *cost_calibration_group_title (const CostCalibrationGroup *group);
 G_END_DECLS

@@ -197,6 +197,19 @@ compare_groups (gconstpointer a, gconstpointer b)
   return g_strcmp0 (left->name, right->name);
 }
 
+CostCalibrationGroup *
+cost_calibration_add_group (CostCalibration *calibration, CostSection section, const char *name,
+                            const char *source)
+{
+  CostCalibrationGroup *group = g_new0 (CostCalibrationGroup, 1);
+  group->section = section;
+  group->name = g_strdup (name);
+  group->source = g_strdup (source);
+  g_ptr_array_add (calibration->groups, group);
+  g_ptr_array_sort (calibration->groups, compare_groups);
+  return group;
+}
+
 static gboolean
 read_groups (CostCalibration *calibration, BaseIni *ini, GError **error)
 {

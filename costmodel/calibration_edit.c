@@ -48,6 +48,42 @@ cost_calibration_set (CostCalibration *calibration, const char *title, const cha
   return TRUE;
 }
 
+/* The group called @title, made if it is one of a GPU. NULL: there can be none. */
+static CostCalibrationGroup *
+find_or_add (CostCalibration *calibration, const char *title, const char *source)
+{
+  const char *prefix = "gpu ";
+  for (guint g = 0; g < calibration->groups->len; g++) {
+    CostCalibrationGroup *group = g_ptr_array_index (calibration->groups, g);
+    g_autofree char *name = cost_calibration_group_title (group);
+    if (strcmp (name, title) == 0)
+      return group;
+  }
+  if (!g_str_has_prefix (title, prefix) || title[strlen (prefix)] == '\0')
+    return NULL;
+  return cost_calibration_add_group (calibration, COST_SECTION_GPU, title + strlen (prefix),
+                                     source);
+}
+
+gboolean
+cost_calibration_put (CostCalibration *calibration, const char *title, const char *key,
+                      double value, double spread, const char *source)
+{
+  CostCalibrationGroup *group = find_or_add (calibration, title, source);
+  const CostSectionSchema *schema = group != NULL ? &cost_sections[group->section] : NULL;
+  for (guint i = 0; group != NULL && i < schema->n_keys; i++) {
+    if (strcmp (schema->keys[i].name, key) != 0)
+      continue;
+    if (!(value >= schema->keys[i].min && value <= schema->keys[i].max))
+      return FALSE;
+    group->set |= 1u << i;
+    group->value[i] = value;
+    group->spread[i] = spread;
+    return TRUE;
+  }
+  return FALSE;
+}
+
 void
 cost_calibration_each_uncertain (const CostCalibration *calibration,
                                  void (*visit) (const char *group, const char *key,

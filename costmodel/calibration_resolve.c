@@ -54,6 +54,8 @@ gpu_key_matters (const TopoMachine *machine, const char *key)
     return machine->gpu->peak_flop_per_s[TOPO_DTYPE_FP8] > 0;
   if (strcmp (key, "ceiling_fp4") == 0)
     return machine->gpu->peak_flop_per_s[TOPO_DTYPE_FP4] > 0;
+  if (strcmp (key, "warm_l2") == 0) /* of benchmarks, not of steps */
+    return FALSE;
   if (strcmp (key, "nvls_share") == 0)
     return machine->nvls;
   if (strcmp (key, "power_exponent") == 0)
