@@ -9,15 +9,16 @@
 #include <stddef.h>
 
 #define RESIDUAL_SD  0.06 /* log sd of good rows once fitted */
-#define HUBER        0.5  /* nearly the least sum of absolute errors: kernels chosen badly stay out */
+#define HUBER        0.3 /* nearly the least sum of absolute errors: kernels chosen badly stay out */
 #define LARGE_SIZE   68719476736.0 /* 2^36: m·n·k from which a product counts */
 #define LARGE_WEIGHT 2.0
 #define WIDE_SD      1.0 /* of priors that are to know nothing */
 #define LEAST_SD     0.01
-#define WRITTEN_SD   0.03 /* two libraries on one A100, two cards of a generation: 3 % on large products */
-#define ROUNDS       25
-#define CHORDS       4
-#define N_FOLDS      5
+#define WRITTEN_SD                                                                                 \
+  0.03 /* two libraries on one A100, two cards of a generation: 3 % on large products */
+#define ROUNDS  25
+#define CHORDS  4
+#define N_FOLDS 5
 
 /* The fitted numbers, with the range where they mean what they say. */
 static const struct {
@@ -47,7 +48,7 @@ typedef struct {
   GArray *of_settings; /* (owned) guint: whose numbers move */
   double prior[N_KEYS];
   CostFitParameter fit[N_KEYS];
-  guint n; /* N_KEYS, or one less without warm_l2 */
+  guint n;         /* N_KEYS, or one less without warm_l2 */
   double *weights; /* (owned) of used */
   CostFitPoint full;
 } Problem;
@@ -88,7 +89,8 @@ look_up (const Problem *problem, const char *group, const char *key, double *out
          double *out_spread)
 {
   const GemmRows *rows = problem->rows;
-  const char *generation = gpu_at (rows, g_array_index (problem->of_settings, guint, 0))->generation;
+  const char *generation
+      = gpu_at (rows, g_array_index (problem->of_settings, guint, 0))->generation;
   g_autofree char *shared = g_strdup_printf ("gpu %s", generation);
 
   return cost_calibration_get (rows->calibration, group, key, out_value, out_spread)
@@ -138,9 +140,9 @@ problem_init (Problem *problem, GemmRows *rows, const gboolean *accept, const ch
   for (guint i = 0; i < problem->used->len; i++) {
     guint row = g_array_index (problem->used, guint, i);
 
-    problem->weights[i]
-        = gemm_row_size (&g_array_index (rows->rows, GemmRow, row)) >= LARGE_SIZE ? LARGE_WEIGHT
-                                                                                  : 1;
+    problem->weights[i] = gemm_row_size (&g_array_index (rows->rows, GemmRow, row)) >= LARGE_SIZE
+                              ? LARGE_WEIGHT
+                              : 1;
   }
   look_up (problem, group, keys[WARM].key, &warm, NULL);
   problem->n = warm > 0 ? N_KEYS : N_KEYS - 1;
@@ -259,8 +261,8 @@ others_of (const GemmRows *rows, guint like, gboolean *accept)
   gboolean known = FALSE;
 
   for (guint i = 0; i < rows->settings->len; i++) {
-    accept[i] = i != like
-                && g_str_equal (gpu_at (rows, i)->generation, gpu_at (rows, like)->generation);
+    accept[i]
+        = i != like && g_str_equal (gpu_at (rows, i)->generation, gpu_at (rows, like)->generation);
     known |= accept[i];
   }
   for (guint i = 0; !known && i < rows->settings->len; i++)
@@ -444,8 +446,8 @@ app_calibrate_gemm (const AppCalibrateGemmRequest *request, GError **error)
   g_autofree char *source = NULL;
 
   if (catalog != NULL)
-    into = cost_calibration_load (catalog, request->base != NULL ? request->base : "default",
-                                  error);
+    into
+        = cost_calibration_load (catalog, request->base != NULL ? request->base : "default", error);
   if (into != NULL)
     out = calibrate (request, into, error);
   if (out == NULL || request->out_dir == NULL)

@@ -32,7 +32,7 @@ typedef struct {
 
 typedef struct _AppGemmCalibration {
   AppGemmValidation *validation; /* (owned) as predicted by the fit that saw them not */
-  GPtrArray *alone; /* (owned) char *: GPUs that CV_GPU predicted from other generations */
+  GPtrArray *alone;   /* (owned) char *: GPUs that CV_GPU predicted from other generations */
   GArray *parameters; /* (owned) AppFitted */
   char *written;      /* (owned, nullable) */
 } AppGemmCalibration;

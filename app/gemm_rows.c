@@ -153,8 +153,8 @@ read_dimension (const ValidateCells *cells, const char *column, guint64 *out, GE
 }
 
 static gboolean
-read_time (GemmRows *rows, const ValidateCells *cells, const char *file_gpu,
-           const char *file_dtype, GError **error)
+read_time (GemmRows *rows, const ValidateCells *cells, const char *file_gpu, const char *file_dtype,
+           GError **error)
 {
   const char *gpu = validate_cell (cells, "gpu"), *dtype = validate_cell (cells, "dtype");
   GemmRow row = { .kind = APP_KERNEL_MATMUL, .repeated = TRUE };
@@ -191,8 +191,7 @@ read_efficiency (GemmRows *rows, const ValidateCells *cells, GError **error)
     g_prefix_error (error, "%s:%u: ", cells->file, base_csv_line (cells->csv, cells->row));
     return FALSE;
   }
-  return add_row (rows, &row, validate_cell (cells, "gpu"), *dtype != '\0' ? dtype : "bf16",
-                  error);
+  return add_row (rows, &row, validate_cell (cells, "gpu"), *dtype != '\0' ? dtype : "bf16", error);
 }
 
 static gboolean
@@ -259,8 +258,9 @@ gemm_rows_init (GemmRows *rows, const char *catalog_dir, const char *calibration
   if (rows->catalog != NULL)
     rows->gpus = topo_gpu_table_new (rows->catalog, error);
   if (rows->gpus != NULL)
-    rows->calibration = cost_calibration_load (
-        rows->catalog, calibration != NULL ? calibration : "default", error);
+    rows->calibration
+        = cost_calibration_load (rows->catalog, calibration != NULL ? calibration : "default",
+                                 error);
   gboolean ok = rows->calibration != NULL;
   for (const char *const *path = paths; ok && *path != NULL; path++)
     ok = g_file_test (*path, G_FILE_TEST_IS_DIR) ? read_folder (rows, *path, error)

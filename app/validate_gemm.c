@@ -134,8 +134,8 @@ add_group (AppGemmValidation *out, GHashTable *seen, const AppGemmResult *row, A
 {
   AppGemmGroup group = { .kind = row->kind, .dtype = row->dtype, .band = band };
 
-  if (!g_hash_table_add (
-          seen, g_strdup_printf ("%s|%d|%d|%d", row->gpu, row->kind, row->dtype, band)))
+  if (!g_hash_table_add (seen,
+                         g_strdup_printf ("%s|%d|%d|%d", row->gpu, row->kind, row->dtype, band)))
     return;
   group.gpu = g_strdup (row->gpu);
   g_array_append_val (out->groups, group);

@@ -19,7 +19,7 @@ typedef struct {
 
 /* Large ones first: with a good time at hand most of the others are not worked out. */
 static const Tile tiles[] = { { 256, 128 }, { 128, 256 }, { 128, 128 }, { 256, 256 },
-                              { 64, 64 },   { 128, 64 },  { 64, 128 } };
+                              { 512, 256 }, { 64, 64 },   { 128, 64 },  { 64, 128 } };
 #define MAX_SPLIT 16
 
 /* What is common to all candidates. */

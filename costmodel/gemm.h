@@ -1,8 +1,9 @@
-/* costmodel/gemm.h - time of C[m,n] = A[m,k]·B[k,n]: best of seven tiles and five K splits.
+/* costmodel/gemm.h - time of C[m,n] = A[m,k]·B[k,n]: best of eight tiles and five K splits.
  *
  *   F = 2 b m n k; bytes = b (in (m k + k n) + out m n); b independent products, one launch
  *   e' = step · e / slowdown · max (1/2, 1 - a · max (0, log2 (F / peak / 10 us)))
- *   for (bm, bn) in 256x256, 256x128, 128x256, 128x128, 128x64, 64x128, 64x64, s in 1 2 4 8 16:
+ *   for (bm, bn) in 512x256 (two SMs as one), 256x256, 256x128, 128x256, 128x128, 128x64, 64x128,
+ *       64x64, s in 1 2 4 8 16:
  *     tiles along m: m/bm + z (ceil (m/bm) - m/bm); along n alike     padding costs the share z
  *     w  = b · tiles along m · tiles along n · s / SMs;  W = q ceil (w) + (1-q) max (1, w)
  *     Tc = W · 2 bm bn (k/s + k0) · SMs / (peak e')                   tensor cores
@@ -16,7 +17,7 @@
  * Adding into an fp32 C moves 8 bytes per element; what shows of the 6 beyond 16-bit output is
  * accumulate_ratio. Fixed time in prologues does not shrink with the data type: k0 doubles with
  * the rate. step scales what the SM clock scales: tensor cores and feed, not DRAM.
- * Source: the form of reference "gemm-model" §2 with four more tiles and the share z, fitted to
+ * Source: the form of reference "gemm-model" §2 with five more tiles and the share z, fitted to
  * 43,205 GEMMs of six GPUs in 16 bits (plait calibrate --gemm; docs/gemm.md has the errors, 4-6 %
  * median); 8 and 4 bits not measured there; step from reference "time-model". Valid from about
  * m, n, k >= 64; below, single errors reach a factor of 2.
