@@ -109,6 +109,9 @@ try_tile (const Shape *shape, const Tile *tile, double best_s)
   double tensor_s = 2.0 * tile->rows * tile->columns / shape->tensor_flop_per_s;
   double feed_s = shape->in_bytes * (fmin (tile->rows, shape->m) + fmin (tile->columns, shape->n))
                   / shape->feed_bytes_per_s;
+  /* Whatever the split: no wave is cheaper than its share, and bytes only grow. */
+  if (fmax (tensor_s, feed_s) * shape->k * n_tiles >= best_s * shape->sm_count)
+    return best_s;
   for (guint split = 1; split <= MAX_SPLIT; split *= 2) {
     double waves = n_tiles * split / shape->sm_count;
     double paid = shape->wave_ratio * ceil (waves) + (1 - shape->wave_ratio) * fmax (1, waves);
@@ -117,6 +120,8 @@ try_tile (const Shape *shape, const Tile *tile, double best_s)
     double tile_feed_s = paid * feed_s * depth;
     double dram_s = shape->dram_s + (split > 1 ? shape->partial_s * (split + 1) : 0);
     double extra_s = split > 1 ? shape->split_s : 0;
+    if (dram_s + extra_s >= best_s)
+      break;
     double high = fmax (tile_tensor_s, fmax (tile_feed_s, dram_s));
     if (high + extra_s < best_s)
       best_s
