@@ -85,11 +85,12 @@ allow("calibration", "collective", "bulk_base node_fill fill network_ring_fill b
 allow("calibration", "collective", "alltoall_low broadcast_eager", "zero", "the bulk protocol at all sizes; no message is eager")
 allow("calibration", "link", "assumed", "missing", "measured")
 allow("calibration", "profile", "assumed", "missing", "measured")
+allow("calibration", "gpu", "padding", "missing", DEFAULTED)
 allow("calibration", "gpu", "gpus", ANY, "names of GPUs, of files that may come later")
 allow("calibration", "gpu", "accumulate attention_backward attention_flash attention_fused attention_half_dim attention_portable "
       "attention_unfused ceiling_16bit ceiling_fp8 cublas_workspace feed gemm_memory hbm k0 launch long_loss mxfp8 nvls_share "
       "power power_exponent split step wave", "missing", DEFAULTED)
-allow("calibration", "gpu", "accumulate attention_half_dim cublas_workspace k0 launch long_loss nvls_share power_exponent split wave",
+allow("calibration", "gpu", "accumulate attention_half_dim cublas_workspace k0 launch long_loss nvls_share padding power_exponent split warm_l2 wave",
       "zero", "the effect is absent")
 allow("calibration", "memory", "allocated_extra communicator context sigma_assumed", "zero", "the effect is absent")
 allow("calibration", "profile", "attention_portable host_layer memory_factor need overlap_dp overlap_ep overlap_tp overlap_wgrad "
