@@ -3,6 +3,7 @@
 
 #include "app/calibrate-private.h"
 #include "app/calibrate_file-private.h"
+#include "app/calibrate_gemm.h"
 #include "app/calibrate_memory-private.h"
 #include "app/calibration_source.h"
 #include "base/hash.h"
@@ -386,6 +387,7 @@ run (Work *work, GError **error)
 {
   if (!calibrate_data_init (&work->data, work->request, work->out->validation, error))
     return FALSE;
+  work->out->gemm = g_steal_pointer (&work->data.gemm);
   weigh (work);
   work->problem = (CostFitProblem){ .n_parameters = work->data.numbers.n,
                                     .n_residuals = work->data.rows->len,
@@ -429,6 +431,7 @@ app_calibration_free (AppCalibration *calibration)
   app_validation_free (calibration->validation);
   g_clear_pointer (&calibration->parameters, g_array_unref);
   g_clear_pointer (&calibration->few_shot, g_array_unref);
+  app_gemm_calibration_free (calibration->gemm);
   g_free (calibration->written);
   g_free (calibration);
 }

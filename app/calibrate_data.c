@@ -1,5 +1,6 @@
 /* app/calibrate_data.c - the rows of a fit and how far their predictions are off at any x. */
 #include "app/calibrate-private.h"
+#include "app/calibrate_gemm.h"
 
 #include "base/cpus.h"
 
@@ -98,6 +99,21 @@ read_file (CalibrateData *data, const char *file, GPtrArray *tables, GHashTable 
   return TRUE;
 }
 
+/* Numbers of matrix products, before anything rests on them. Errors shown are of unseen shapes,
+ * unless no error of the runs is either. */
+static gboolean
+fit_products (CalibrateData *data, const AppCalibrateRequest *request, GError **error)
+{
+  const AppCalibrateGemmRequest gemm
+      = { .catalog_dir = request->validate.catalog_dir,
+          .base = request->validate.calibration,
+          .paths = request->gemm,
+          .cv = request->cv == APP_CV_NONE ? APP_GEMM_CV_NONE : APP_GEMM_CV_SHAPE };
+
+  data->gemm = app_calibrate_gemm_into (&gemm, data->shelf.calibration, error);
+  return data->gemm != NULL;
+}
+
 gboolean
 calibrate_data_init (CalibrateData *data, const AppCalibrateRequest *request, AppValidation *all,
                      GError **error)
@@ -111,6 +127,7 @@ calibrate_data_init (CalibrateData *data, const AppCalibrateRequest *request, Ap
   data->settings = g_array_new (FALSE, FALSE, sizeof (CalibrateSetting));
   g_array_set_clear_func (data->settings, setting_clear);
   if (!validate_shelf_init (&data->shelf, validate->catalog_dir, validate->calibration, error)
+      || (request->gemm != NULL && !fit_products (data, request, error))
       || !calibrate_numbers_init (&data->numbers, data->shelf.calibration, error))
     return FALSE;
   for (const char *const *file = validate->files; *file != NULL; file++)
@@ -137,6 +154,7 @@ calibrate_data_clear (CalibrateData *data)
   g_clear_pointer (&data->rows, g_ptr_array_unref);
   g_clear_pointer (&data->settings, g_array_unref);
   g_clear_pointer (&data->tables, g_ptr_array_unref);
+  g_clear_pointer (&data->gemm, app_gemm_calibration_free);
   validate_shelf_clear (&data->shelf);
 }
 

@@ -145,7 +145,7 @@ read_group (BaseIni *ini, const char *title, CostCalibrationGroup *group, GError
       continue;
     if (!read_value (ini, title, &schema->keys[i], &group->value[i], &group->spread[i], error))
       return FALSE;
-    group->set |= 1u << i;
+    group->set |= G_GUINT64_CONSTANT (1) << i;
   }
   return TRUE;
 }
@@ -196,14 +196,27 @@ cost_calibration_split_title (const char *title, CostSection *out_section, const
   return FALSE;
 }
 
-gint
-cost_calibration_compare_groups (gconstpointer a, gconstpointer b)
+static gint
+compare_groups (gconstpointer a, gconstpointer b)
 {
   const CostCalibrationGroup *left = *(CostCalibrationGroup *const *)a;
   const CostCalibrationGroup *right = *(CostCalibrationGroup *const *)b;
   if (left->section != right->section)
     return left->section < right->section ? -1 : 1;
   return g_strcmp0 (left->name, right->name);
+}
+
+CostCalibrationGroup *
+cost_calibration_add_group (CostCalibration *calibration, CostSection section, const char *name,
+                            const char *source)
+{
+  CostCalibrationGroup *group = g_new0 (CostCalibrationGroup, 1);
+  group->section = section;
+  group->name = g_strdup (name);
+  group->source = g_strdup (source);
+  g_ptr_array_add (calibration->groups, group);
+  g_ptr_array_sort (calibration->groups, compare_groups);
+  return group;
 }
 
 static gboolean
@@ -223,7 +236,7 @@ read_groups (CostCalibration *calibration, BaseIni *ini, GError **error)
         || !read_group (ini, title, group, error))
       return FALSE;
   }
-  g_ptr_array_sort (calibration->groups, cost_calibration_compare_groups);
+  g_ptr_array_sort (calibration->groups, compare_groups);
   return TRUE;
 }
 
@@ -284,7 +297,7 @@ cost_calibration_get (const CostCalibration *calibration, const char *group, con
     return FALSE;
   const CostCalibrationGroup *found = cost_calibration_find (calibration, section, name);
   for (guint i = 0; found != NULL && i < cost_sections[section].n_keys; i++) {
-    if (strcmp (cost_sections[section].keys[i].name, key) != 0 || !(found->set & (1u << i)))
+    if (strcmp (cost_sections[section].keys[i].name, key) != 0 || !(found->set & (G_GUINT64_CONSTANT (1) << i)))
       continue;
     if (out_value != NULL)
       *out_value = found->value[i];
@@ -330,7 +343,7 @@ format_group (const CostCalibrationGroup *group, GString *text)
   if (group->assumed)
     g_string_append (text, "assumed = yes\n");
   for (guint i = 0; i < schema->n_keys; i++) {
-    if (!(group->set & (1u << i)))
+    if (!(group->set & (G_GUINT64_CONSTANT (1) << i)))
       continue;
     g_string_append_printf (text, "%s = ", schema->keys[i].name);
     format_number (text, group->value[i]);

@@ -42,6 +42,7 @@ typedef struct {
   double memory_ratio;     /* of HBM bandwidth */
   double k0;               /* prologue + epilogue, in units of K; fp8 2 times, fp4 4 times this */
   double wave_ratio;       /* 1: whole waves are paid for, 0: persistent kernels */
+  double padding_ratio;    /* 1: what tiles stick out over C costs like the rest, 0: nothing */
   double power;            /* exponent of the soft maximum */
   double feed_ratio;       /* bytes per second one SM takes in, over its 16-bit peak in FLOP/s */
   double split_s;          /* cost of a split-K reduction */
@@ -49,6 +50,8 @@ typedef struct {
   double step_ratio;       /* rate inside a training step over the rate alone (power, clocks) */
   double accumulate_ratio; /* of the 6 bytes per element that adding into fp32 moves more than
                               writing 16 bits, the share that shows at DRAM */
+  double warm_l2_ratio;    /* of L2 still warm from the last run, where one product is timed over
+                              and over; not in a step */
 } CostGemm;
 
 typedef struct {

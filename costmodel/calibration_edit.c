@@ -14,7 +14,7 @@ find_key (const CostCalibration *calibration, const char *title, const char *key
       continue;
     for (guint i = 0; i < cost_sections[group->section].n_keys; i++)
       if (strcmp (cost_sections[group->section].keys[i].name, key) == 0
-          && (group->set & (1u << i)) != 0) {
+          && (group->set & (G_GUINT64_CONSTANT (1) << i)) != 0) {
         *out_index = i;
         return group;
       }
@@ -59,18 +59,6 @@ cost_calibration_unit (const char *title, const char *key)
   return found != NULL ? cost_calibration_unit_of (found->dim) : NULL;
 }
 
-static CostCalibrationGroup *
-add_group (CostCalibration *calibration, CostSection section, const char *name, const char *source)
-{
-  CostCalibrationGroup *group = g_new0 (CostCalibrationGroup, 1);
-  group->section = section;
-  group->name = g_strdup (name);
-  group->source = g_strdup (source);
-  g_ptr_array_add (calibration->groups, group);
-  g_ptr_array_sort (calibration->groups, cost_calibration_compare_groups);
-  return group;
-}
-
 gboolean
 cost_calibration_put (CostCalibration *calibration, const char *title, const char *key,
                       double value, double spread, const char *source)
@@ -86,8 +74,8 @@ cost_calibration_put (CostCalibration *calibration, const char *title, const cha
   CostCalibrationGroup *group
       = (CostCalibrationGroup *)cost_calibration_find (calibration, section, name);
   if (group == NULL)
-    group = add_group (calibration, section, name, source);
-  group->set |= 1u << i;
+    group = cost_calibration_add_group (calibration, section, name, source);
+  group->set |= G_GUINT64_CONSTANT (1) << i;
   group->value[i] = value;
   group->spread[i] = spread;
   group->assumed = FALSE;
@@ -104,7 +92,7 @@ cost_calibration_each_uncertain (const CostCalibration *calibration,
     const CostCalibrationGroup *group = g_ptr_array_index (calibration->groups, g);
     g_autofree char *title = cost_calibration_group_title (group);
     for (guint i = 0; i < cost_sections[group->section].n_keys; i++)
-      if ((group->set & (1u << i)) != 0 && group->spread[i] > 0)
+      if ((group->set & (G_GUINT64_CONSTANT (1) << i)) != 0 && group->spread[i] > 0)
         visit (title, cost_sections[group->section].keys[i].name, user_data);
   }
 }

@@ -26,7 +26,7 @@ fill (void *into, CostSection section, const Candidates *candidates, const char 
     const CostCalibrationGroup *found = NULL;
     for (guint c = 0; c < candidates->n_groups && found == NULL; c++) {
       const CostCalibrationGroup *group = candidates->groups[c];
-      if (group == NULL || !(group->set & (1u << k)))
+      if (group == NULL || !(group->set & (G_GUINT64_CONSTANT (1) << k)))
         continue;
       found = group;
       if (answered != NULL)
@@ -60,6 +60,8 @@ gpu_key_matters (const TopoMachine *machine, const char *key)
     return machine->gpu->peak_flop_per_s[TOPO_DTYPE_FP8] > 0;
   if (strcmp (key, "ceiling_fp4") == 0)
     return machine->gpu->peak_flop_per_s[TOPO_DTYPE_FP4] > 0;
+  if (strcmp (key, "warm_l2") == 0) /* of benchmarks, not of steps */
+    return FALSE;
   if (strcmp (key, "nvls_share") == 0)
     return machine->nvls;
   if (strcmp (key, "power_exponent") == 0)

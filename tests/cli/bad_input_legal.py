@@ -89,11 +89,12 @@ allow("calibration", "collective", "bulk_base low_rise low_fill bulk_fill fill n
 allow("calibration", "collective", "alltoall_low broadcast_eager low_rise_shard network_rise network_rise_shard pat_hop pat_rank sharp_latency", "zero", "the bulk protocol at all sizes; no message is eager")
 allow("calibration", "link", "assumed", "missing", "measured")
 allow("calibration", "profile", "assumed", "missing", "measured")
+allow("calibration", "gpu", "padding", "missing", DEFAULTED)
 allow("calibration", "gpu", "gpus", ANY, "names of GPUs, of files that may come later")
 allow("calibration", "gpu", "accumulate attention_backward attention_flash attention_fused attention_half_dim attention_portable "
       "attention_unfused ceiling_16bit ceiling_fp8 cublas_workspace feed gemm_memory hbm k0 launch long_loss mxfp8 nvls_share "
       "power power_exponent split step wave", "missing", DEFAULTED)
-allow("calibration", "gpu", "accumulate attention_half_dim cublas_workspace k0 launch long_loss nvls_share power_exponent split wave",
+allow("calibration", "gpu", "accumulate attention_half_dim cublas_workspace k0 launch long_loss nvls_share padding power_exponent split warm_l2 wave",
       "zero", "the effect is absent")
 allow("calibration", "memory", "allocated_extra communicator sigma_assumed sigma_moe sigma_unseen", "zero", "the effect is absent")
 allow("calibration", "profile", "attention_portable host_layer memory_factor need need_changing overlap_dp overlap_ep overlap_tp overlap_wgrad "
