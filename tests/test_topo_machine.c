@@ -270,6 +270,20 @@ test_cpu_rate (void **state)
   }
 }
 
+/* A rate between NUMA nodes that are not there would change nothing. */
+static void
+test_socket_rate_alone (void **state)
+{
+  GError *error = NULL;
+  g_autoptr (TopoMachine) machine
+      = parse_machine ("[machine]\nname = x\ngpu = h100-sxm-80g\ngpus_per_node = 4\nsource = test\n"
+                       "[links]\nwiring = switch\n[pcie]\ngeneration = 5\ninter_socket = 22GB/s\n",
+                       &error);
+  assert_null (machine);
+  assert_message (error, "one NUMA node");
+  g_clear_error (&error);
+}
+
 /* ---- this host ---- */
 
 /* A model that nobody has is no reason to plan for the CPU instead. */
@@ -492,6 +506,7 @@ main (void)
     cmocka_unit_test (test_boards),
     cmocka_unit_test (test_good_file),
     cmocka_unit_test (test_cpu_rate),
+    cmocka_unit_test (test_socket_rate_alone),
     cmocka_unit_test (test_live_names_no_gpu),
     cmocka_unit_test (test_live_cores),
     cmocka_unit_test (test_truncated),

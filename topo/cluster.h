@@ -143,6 +143,9 @@ TopoNicShare topo_machine_nic_share (const TopoMachine *machine, guint64 senders
  */
 guint32 topo_machine_domain_in_use (const TopoMachine *machine, guint32 gpus);
 
+/* Nodes that machine->graph shows: those of a domain, one of a pod that repeats it; at least 1. */
+guint32 topo_machine_nodes_shown (const TopoMachine *machine);
+
 /* n nodes of a machine. Plain value; borrows the machine. */
 typedef struct {
   const TopoMachine *machine;

@@ -157,6 +157,7 @@ fold_classes (const Loads *loads, TopoNodeShare *out)
                          .first = loads->first,
                          .links = loads->links,
                          .weights = loads->weights };
+  g_return_if_fail (topo_maxmin_scratch_count (&problem) <= G_N_ELEMENTS (scratch));
   gboolean solved = topo_maxmin_solve (&problem, rates, by, scratch, NULL);
   g_return_if_fail (solved);
   for (guint32 c = 0; c < loads->n_classes; c++) {

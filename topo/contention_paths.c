@@ -304,18 +304,18 @@ deals_evenly (const TopoMachine *machine)
 static gboolean
 only_ports_bind (const TopoMachine *machine, const TopoPaths *paths)
 {
+  guint64 behind[PATHS_MAX_LINKS] = { 0 }; /* by link: NICs that some path over it leads to */
+  for (guint32 g = 0; g < paths->n_gpus; g++)
+    for (guint32 c = 0; c < paths->n_nics; c++) {
+      const PathsSpan *span = &paths->to_nics[g * paths->n_nics + c];
+      for (guint32 i = 0; i < span->n; i++)
+        behind[g_array_index (paths->links, guint16, span->first + i)] |= G_GUINT64_CONSTANT (1)
+                                                                          << c;
+    }
   for (guint32 l = 0; l < paths->graph_links->len; l++) {
-    guint64 behind = 0;
     double most = 0;
-    for (guint32 g = 0; g < paths->n_gpus; g++)
-      for (guint32 c = 0; c < paths->n_nics; c++) {
-        const PathsSpan *span = &paths->to_nics[g * paths->n_nics + c];
-        for (guint32 i = 0; i < span->n; i++)
-          if (g_array_index (paths->links, guint16, span->first + i) == l)
-            behind |= G_GUINT64_CONSTANT (1) << c;
-      }
-    for (; behind != 0; behind &= behind - 1)
-      most += machine->nics[__builtin_ctzll (behind)].bytes_per_s;
+    for (guint64 rest = behind[l]; rest != 0; rest &= rest - 1)
+      most += machine->nics[__builtin_ctzll (rest)].bytes_per_s;
     if (most > g_array_index (paths->capacities, double, l) * (1 + 1e-9))
       return FALSE;
   }

@@ -84,7 +84,7 @@ read_usable (BaseIni *ini, TopoGpu *gpu, GError **error)
   if (base_ini_has_key (ini, "memory", "reserved")
       && !base_ini_get_bytes (ini, "memory", "reserved", &reserved, error))
     return FALSE;
-  if (reserved > 0 && reading != SMI) {
+  if (reserved > 0 && reading != SMI && base_ini_has_key (ini, "memory", "usable_reading")) {
     base_ini_set_error (ini, "memory", "reserved", error,
                         "found it beside usable_reading = %s, which has nothing reserved in it",
                         readings[reading]);

@@ -129,6 +129,12 @@ machine_read_pcie (BaseIni *ini, TopoMachine *machine, MachineLayout *layout, GE
       || !machine_read_places (ini, machine, layout, &gpus, &nics, error)
       || !place_the_rest (ini, machine, layout, gpus, nics, error))
     return FALSE;
+  if (layout->numas->len < 2 && base_ini_has_key (ini, "pcie", "inter_socket")) {
+    base_ini_set_error (
+        ini, "pcie", "inter_socket", error,
+        "found it with one NUMA node, expected [numa N] groups that say what it joins");
+    return FALSE;
+  }
   if (layout->numas->len > 1 && isnan (machine->inter_socket_bytes_per_s))
     machine_assume (machine, "the rate between NUMA nodes is unknown");
   fill_gpu_places (machine, layout);

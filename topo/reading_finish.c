@@ -184,7 +184,8 @@ say_base (TopoReading *reading, const Sketch *sketch, BaseIni *base, const char 
   static const char *const kept[] = { "p2p", "inter_socket" };
   for (guint i = 0; sketch->numas->len > 0 && i < G_N_ELEMENTS (kept); i++) {
     const char *value = base_ini_get_string_or (base, "pcie", kept[i], NULL);
-    if (value != NULL && (i == 0 || isnan (sketch->inter_socket_bytes_per_s)))
+    if (value != NULL
+        && (i == 0 || (sketch->numas->len > 1 && isnan (sketch->inter_socket_bytes_per_s))))
       reading_assume (reading, kept[i], "%s, of %s", value, name);
   }
   guint64 nics = 0;

@@ -185,10 +185,12 @@ append_pcie (GString *out, const Sketch *sketch, BaseIni *base)
   append_class_rates (out, "uplink", (const SketchDevice *)(void *)sketch->switches->data,
                       sketch->switches->len, generation);
   append_class_rates (out, "nic", sketch->nics, sketch->n_nics, generation);
-  append_rate_key (out, "inter_socket", sketch->inter_socket_bytes_per_s);
+  if (sketch->numas->len > 1)
+    append_rate_key (out, "inter_socket", sketch->inter_socket_bytes_per_s);
   for (guint i = 0; base != NULL && i < G_N_ELEMENTS (kept); i++) {
     const char *value = base_ini_get_string_or (base, "pcie", kept[i], NULL);
-    if (value != NULL && (i == 0 || isnan (sketch->inter_socket_bytes_per_s)))
+    if (value != NULL
+        && (i == 0 || (sketch->numas->len > 1 && isnan (sketch->inter_socket_bytes_per_s))))
       g_string_append_printf (out, "%s = %s\n", kept[i], value);
   }
 }
