@@ -148,6 +148,9 @@ typedef struct {
   double score_backward_bytes;
   double moe_host_factor; /* host time of a MoE layer over a dense one */
   double expert_host_s;   /* and per local expert */
+  double interference_ratio; /* how much longer a kernel takes while a collective runs beside it
+                                (SMs and HBM that NCCL takes); simulation only: the fitted overlaps
+                                of tier 2 were measured with it */
 } CostStepNumbers;
 
 typedef struct {

@@ -128,6 +128,7 @@ static const CostKey step_keys[] = {
   BYTES ("score_backward", CostStepNumbers, score_backward_bytes, 1000),
   RATIO ("moe_host", CostStepNumbers, moe_host_factor, 0, 100),
   TIME ("expert_host", CostStepNumbers, expert_host_s, 1),
+  RATIO ("interference", CostStepNumbers, interference_ratio, 0, 2),
 };
 
 static const CostKey memory_keys[] = {
