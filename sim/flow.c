@@ -274,6 +274,10 @@ take_stream (SimPlay *play, Player *player, const SimOp *op)
 
   if (!play->options.contention)
     return TRUE;
+  if (player->stream_flow[op->stream] != NOBODY && player->clock_s > play->now_s) {
+    play_wake (play, player, player->clock_s); /* it may be over by then */
+    return FALSE;
+  }
   if (player->stream_flow[op->stream] != NOBODY) {
     player->wait = WAIT_STREAM;
     player->wait_stream = op->stream;

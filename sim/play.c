@@ -94,8 +94,10 @@ scale_all (SimPlay *play, const double *scale)
   play->messages.host_s *= scale[COST_PART_OTHER];
 }
 
+/* @alone_s: what the message takes on the wire; part of that may hide (step.p2p), the load is the
+ * same. */
 static void
-set_messages (SimPlay *play, double bytes)
+set_messages (SimPlay *play, double bytes, double alone_s)
 {
   double time_s = play->messages.delay_s > 0 ? play->messages.delay_s : play->messages.receive_s;
   SimOp op = { .duration_s = time_s,
@@ -106,8 +108,8 @@ set_messages (SimPlay *play, double bytes)
                .phase = MODEL_PHASE_FORWARD,
                .traffic = SIM_TRAFFIC_NEXT };
 
-  if (time_s > 0)
-    op.link_bytes_per_s = op.network_bytes_per_s = bytes / time_s;
+  if (time_s > 0 && alone_s > 0)
+    op.link_bytes_per_s = op.network_bytes_per_s = bytes / alone_s;
   play->next_op = play->back_op = op;
   play->back_op.stream = SIM_STREAM_PP_BACK;
   play->back_op.traffic = SIM_TRAFFIC_BACK;
@@ -233,7 +235,7 @@ sim_play_new (const SimCase *c, const SimPlayOptions *options, GError **error)
   play->tails = g_new0 (Tail, play->pp);
   for (guint32 r = 0; r < play->pp; r++)
     sim_tail_init (&play->tails[r], c, r);
-  set_messages (play, (double)c->tmpl->boundary_bytes);
+  set_messages (play, (double)c->tmpl->boundary_bytes, c->placement.p2p_s);
   return finish_setup (play, error) ? g_steal_pointer (&play) : NULL;
 }
 
@@ -283,7 +285,7 @@ sim_play_new_schedule (const CostPipeline *times, const ModelSchedule *schedule,
     set_single_op (&tapes[MODEL_STEP_BACKWARD_WEIGHT], weight_s, MODEL_PHASE_BACKWARD_WEIGHT, 0,
                    -1);
   }
-  set_messages (play, 0);
+  set_messages (play, 0, 0);
   return finish_setup (play, error) ? g_steal_pointer (&play) : NULL;
 }
 

@@ -127,8 +127,10 @@ make_syncs (SimPlay *play, guint kind, const guint32 *key, guint32 n_keys)
   guint32 most = 0;
 
   for (guint32 i = 0; i < n; i++)
-    if (key[i] != NOBODY)
-      most = MAX (most, ++size[key[i]]);
+    if (key[i] != NOBODY) {
+      size[key[i]]++;
+      most = MAX (most, size[key[i]]);
+    }
   if (most < 2)
     return;
   play->n_syncs[kind] = n_keys;

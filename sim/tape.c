@@ -4,7 +4,8 @@
  * checkpoint rebuilt before its blocks run backward. A split pass has the ops of its phases.
  *
  * Memory, as costmodel/memory.h counts it: a piece keeps its tensors from the start of its forward
- * to the end of its backward; split passes hold what was rebuilt until the weight gradient.
+ * to the end of its backward; split passes hold what was rebuilt until the weight gradient. While
+ * a piece runs backward, its rebuilt tensors are part of its ops' work.
  */
 #include "sim/tape.h"
 
@@ -297,11 +298,11 @@ runs (const Pass *pass, const ModelOp *op)
   return op->phase == MODEL_PHASE_BACKWARD_WEIGHT ? pass->runs_weight : pass->runs_input;
 }
 
-/* What a piece holds while its weight gradient waits. */
+/* What a piece holds beside what it keeps, from its recompute to its weight gradient. */
 static gint64
-waiting_bytes (const Pass *pass, guint at)
+rebuilt_bytes (const Pass *pass, guint at)
 {
-  return MAX ((gint64)pass->pieces[at]->plain_kept_bytes, kept_bytes (pass, at));
+  return MAX ((gint64)pass->pieces[at]->plain_kept_bytes - kept_bytes (pass, at), 0);
 }
 
 static void
@@ -311,10 +312,9 @@ push_rebuild (const Pass *pass, guint first, guint end)
   for (guint at = first; at < end; at++) {
     const Piece *piece = pass->pieces[at];
     const ModelSegment *segment = piece->segment;
-    if (pass->runs_input && !pass->runs_weight)
-      reel->change_bytes += waiting_bytes (pass, at) - kept_bytes (pass, at);
-    else if (pass->runs_input && at + 1 < end)
-      reel->change_bytes += (gint64)piece->plain_kept_bytes; /* the last one's is its work */
+    /* what the last one rebuilds counts as its work, it is next */
+    if (pass->runs_input && at + 1 < end)
+      reel->change_bytes += rebuilt_bytes (pass, at);
     for (guint i = 0; pass->runs_input && i < segment->n_recompute; i++)
       push_op (reel, piece, segment->n_forward + i, !pass->runs_weight);
   }
@@ -334,22 +334,20 @@ push_backward_piece (const Pass *pass, guint at, gboolean is_first_of_checkpoint
   if (pass->runs_input && again_s > 0)
     push_gathers (reel, piece, MODEL_PHASE_BACKWARD_INPUT, piece->fsdp_backward_s, all_s);
   reel->change_bytes -= logits;
+  if (!pass->runs_input)
+    reel->change_bytes -= rebuilt_bytes (pass, at);
   for (guint i = segment->n_forward + segment->n_recompute; i < segment->n_ops; i++)
     if (runs (pass, &segment->ops[i]))
       push_op (reel, piece, i, !pass->runs_weight);
   for (guint i = 0; pass->runs_input && i < 2; i++)
     push_transfer (reel, &piece->traffic.reduces[i], MODEL_PHASE_BACKWARD_INPUT,
                    "reduce_gradients", piece->fsdp_backward_s, all_s);
-  if (!pass->runs_weight)
-    change_after (reel, logits);
-  else if (!pass->runs_input)
-    change_after (reel, -waiting_bytes (pass, at));
-  else {
-    /* the block before it in the checkpoint is next: its rebuilt tensors count as its work */
+  if (pass->runs_input && !is_first_of_checkpoint) /* the block before it is next */
+    change_after (reel, -rebuilt_bytes (pass, at - 1));
+  if (pass->runs_weight)
     change_after (reel, -kept_bytes (pass, at));
-    if (!is_first_of_checkpoint)
-      change_after (reel, -(gint64)pass->pieces[at - 1]->plain_kept_bytes);
-  }
+  else
+    change_after (reel, logits + rebuilt_bytes (pass, at));
 }
 
 static guint
