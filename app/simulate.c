@@ -220,15 +220,12 @@ run_all (AppSimulateResult *result, const AppSimulateRequest *request, const Kee
 
 /* The first run once more, with the trace listening. */
 static gboolean
-write_trace (AppSimulateResult *result, const AppSimulateRequest *request,
-             const SimPlayOptions *base, GError **error)
+write_trace (AppSimulateResult *result, SimTrace *trace, const SimPlayOptions *base,
+             GError **error)
 {
   SimPlayOptions options = *base;
   g_auto (SimResult) again = { 0 };
-  g_autoptr (SimTrace) trace = sim_trace_new (request->trace_path, error);
 
-  if (trace == NULL)
-    return FALSE;
   options.event = sim_trace_event;
   options.user_data = trace;
   g_autoptr (SimPlay) play = sim_play_new (result->c, &options, error);
@@ -249,14 +246,19 @@ play_all (AppSimulateResult *result, const AppSimulateRequest *request, Keep *ke
                                    .stragglers = (const SimStraggler *)(gpointer)stragglers->data,
                                    .n_stragglers = stragglers->len };
   const SimPlayOptions undisturbed = { 0 };
+  g_autoptr (SimTrace) trace = NULL;
 
+  /* a file that cannot be written is known before the work is done */
+  if (request->trace_path != NULL
+      && (trace = sim_trace_new (request->trace_path, error)) == NULL)
+    return FALSE;
   if (!sim_case_init (result->c, &keep->problem.problem, &keep->layout, error))
     return FALSE;
   result->play = sim_play_new (result->c, &options, error);
   if (result->play == NULL || !run_all (result, request, keep, error)
       || !play_once (result->c, &undisturbed, &result->undisturbed_s, error))
     return FALSE;
-  if (request->trace_path != NULL && !write_trace (result, request, &options, error))
+  if (trace != NULL && !write_trace (result, trace, &options, error))
     return FALSE;
   return result->interrupted || try_faster (result, &options, error);
 }

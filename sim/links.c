@@ -318,7 +318,7 @@ link_number (Node *node, guint32 link, double capacity, const GByteArray *key, g
   g_autofree char *name = topo_node_loads_name (node->loads, link);
   guint32 number = links->capacities->len;
   g_array_append_val (links->capacities, capacity);
-  g_ptr_array_add (links->names, links->full
+  g_ptr_array_add (links->names, links->full || links->per_stage < node->node
                                      ? g_strdup_printf ("%s of node %u", name,
                                                         node->start / node->node)
                                      : g_strdup_printf ("%s of stage %u", name, stage));
