@@ -220,8 +220,7 @@ run_all (AppSimulateResult *result, const AppSimulateRequest *request, const Kee
 
 /* The first run once more, with the trace listening. */
 static gboolean
-write_trace (AppSimulateResult *result, SimTrace *trace, const SimPlayOptions *base,
-             GError **error)
+write_trace (AppSimulateResult *result, SimTrace *trace, const SimPlayOptions *base, GError **error)
 {
   SimPlayOptions options = *base;
   g_auto (SimResult) again = { 0 };
@@ -249,8 +248,7 @@ play_all (AppSimulateResult *result, const AppSimulateRequest *request, Keep *ke
   g_autoptr (SimTrace) trace = NULL;
 
   /* a file that cannot be written is known before the work is done */
-  if (request->trace_path != NULL
-      && (trace = sim_trace_new (request->trace_path, error)) == NULL)
+  if (request->trace_path != NULL && (trace = sim_trace_new (request->trace_path, error)) == NULL)
     return FALSE;
   if (!sim_case_init (result->c, &keep->problem.problem, &keep->layout, error))
     return FALSE;

@@ -14,7 +14,7 @@ typedef struct {
   gboolean full, ideal;            /* every rank; no contention */
   double jitter_ratio;
   guint64 seed;
-  guint runs; /* >= 1 */
+  guint runs;             /* >= 1 */
   const char *stragglers; /* (nullable) "rank=7,slow=1.3", several with ';' */
   const char *trace_path; /* (nullable) of the first run */
   gboolean (*cancelled) (gpointer user_data);
@@ -28,20 +28,20 @@ typedef struct {
 } AppSpread;
 
 typedef struct {
-  DbPlan *plan; /* (owned) the prediction, simulated_s filled in */
-  SimPlay *play; /* (owned) */
-  SimCase *c;    /* (owned) */
-  gpointer keep; /* (owned) what they borrow */
-  GArray *stragglers; /* (owned) SimStraggler */
-  SimResult first; /* run 0 */
-  double simulated_s;       /* calibrated; median of the runs */
-  double undisturbed_s;     /* played without contention, jitter and stragglers */
-  double recurrence_s;      /* tier 2 before its fitted corrections */
-  AppSpread step;           /* simulated_s over the runs */
+  DbPlan *plan;         /* (owned) the prediction, simulated_s filled in */
+  SimPlay *play;        /* (owned) */
+  SimCase *c;           /* (owned) */
+  gpointer keep;        /* (owned) what they borrow */
+  GArray *stragglers;   /* (owned) SimStraggler */
+  SimResult first;      /* run 0 */
+  double simulated_s;   /* calibrated; median of the runs */
+  double undisturbed_s; /* played without contention, jitter and stragglers */
+  double recurrence_s;  /* tier 2 before its fitted corrections */
+  AppSpread step;       /* simulated_s over the runs */
   guint runs;
   double saving_ratio[COST_PART_N_KINDS]; /* of the step, if the part were 10 % faster; NAN: not
                                              there */
-  guint64 trace_count; /* slices written */
+  guint64 trace_count;                    /* slices written */
   gboolean interrupted;
 } AppSimulateResult;
 

@@ -3,9 +3,9 @@
  * usage: bench-simulate [MODEL MACHINE GPUS BATCH SEQ LAYOUT [MODE [REPEATS]]]
  * MODE: alone (no contention), shared, full (every rank, shared), grow (batch × 1, 2, 4, 8)
  */
-#include "sim/play.h"
 #include "base/units.h"
 #include "model/program.h"
+#include "sim/play.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,8 +27,9 @@ typedef struct {
 static gboolean
 read_arguments (int argc, char **argv, Arguments *out, GError **error)
 {
-  *out = (Arguments){ "llama-3.1-405b", "hgx-h100", "tp=8,pp=16,sp=1,zero=1", "shared",
-                      16384,            2048,       8192,                     3 };
+  *out = (Arguments){
+    "llama-3.1-405b", "hgx-h100", "tp=8,pp=16,sp=1,zero=1", "shared", 16384, 2048, 8192, 3
+  };
   const char **texts[] = { &out->model, &out->machine, NULL, NULL, NULL, &out->layout, &out->mode };
   for (int i = 1; i < argc && i < 8; i++)
     if (texts[i - 1] != NULL)

@@ -19,10 +19,10 @@ typedef struct {
 static void
 options_clear (Options *o)
 {
-  char **all[] = { &o->model,        &o->machine, &o->gpu,          &o->profile, &o->calibration,
-                   &o->layout,       &o->gpus,    &o->global_batch, &o->seq,     &o->dropout,
-                   &o->max_oom_risk, &o->keep,    &o->jobs,         &o->top,     &o->limit,
-                   &o->simulate,     &o->rank };
+  char **all[]
+      = { &o->model, &o->machine,      &o->gpu,   &o->profile,  &o->calibration,  &o->layout,
+          &o->gpus,  &o->global_batch, &o->seq,   &o->dropout,  &o->max_oom_risk, &o->keep,
+          &o->jobs,  &o->top,          &o->limit, &o->simulate, &o->rank };
 
   for (gsize i = 0; i < G_N_ELEMENTS (all); i++)
     g_clear_pointer (all[i], g_free);
@@ -102,8 +102,8 @@ ask_simulation (const Options *o, AppPlanRequest *request, GError **error)
   request->rank_simulated = g_strcmp0 (o->rank, "simulated") == 0;
   if (o->rank == NULL || request->rank_simulated || g_str_equal (o->rank, "step"))
     return TRUE;
-  g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
-               "--rank: found '%s', expected step or simulated", o->rank);
+  g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "--rank: found '%s', expected step or simulated",
+               o->rank);
   return FALSE;
 }
 

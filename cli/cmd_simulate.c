@@ -13,10 +13,9 @@ typedef struct {
 static void
 options_clear (Options *o)
 {
-  char **all[]
-      = { &o->model,        &o->machine, &o->gpu,     &o->profile,   &o->calibration,
-          &o->layout,       &o->gpus,    &o->seq,     &o->dropout,   &o->global_batch,
-          &o->straggler,    &o->jitter,  &o->runs,    &o->seed,      &o->trace };
+  char **all[] = { &o->model,     &o->machine, &o->gpu,  &o->profile, &o->calibration,
+                   &o->layout,    &o->gpus,    &o->seq,  &o->dropout, &o->global_batch,
+                   &o->straggler, &o->jitter,  &o->runs, &o->seed,    &o->trace };
 
   for (gsize i = 0; i < G_N_ELEMENTS (all); i++)
     g_clear_pointer (all[i], g_free);
@@ -87,8 +86,7 @@ ask_disturbance (const Options *o, AppSimulateRequest *request, GError **error)
 }
 
 static CliExit
-output (const AppSimulateResult *result, const AppSimulateRequest *request,
-        const CliCommon *common)
+output (const AppSimulateResult *result, const AppSimulateRequest *request, const CliCommon *common)
 {
   if (common->json)
     cli_simulate_json (result, request);

@@ -141,9 +141,10 @@ cli_print_plan (const DbPlan *plan, const CliCommon *common)
 
 /* ---- many plans ---- */
 
-static const char *const text_headers[]
-    = { "rank",     "layout",  "step", "10 % … 90 %", "simulated", "tok/s/GPU", "MFU", "peak of usable GiB",
-        "OOM risk", "compute", "tp",   "ep+cp",       "bubble",    "dp",  "other" };
+static const char *const text_headers[] = { "rank",      "layout",    "step", "10 % … 90 %",
+                                            "simulated", "tok/s/GPU", "MFU",  "peak of usable GiB",
+                                            "OOM risk",  "compute",   "tp",   "ep+cp",
+                                            "bubble",    "dp",        "other" };
 static const char *const csv_headers[] = { "model",
                                            "machine",
                                            "gpus",

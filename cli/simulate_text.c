@@ -150,9 +150,8 @@ static void
 print_ranks (const SimResult *play)
 {
   static const CostPart parts[]
-      = { COST_PART_COMPUTE, COST_PART_TP,        COST_PART_CP,    COST_PART_EP,
-          COST_PART_P2P,     COST_PART_PP_BUBBLE, COST_PART_DP,    COST_PART_OPTIMIZER,
-          COST_PART_OTHER };
+      = { COST_PART_COMPUTE,   COST_PART_TP, COST_PART_CP,        COST_PART_EP,   COST_PART_P2P,
+          COST_PART_PP_BUBBLE, COST_PART_DP, COST_PART_OPTIMIZER, COST_PART_OTHER };
   g_autoptr (CliTable) table = cli_table_new ();
   guint32 n = MIN (play->n_ranks, MOST_ROWS);
 

@@ -146,8 +146,8 @@ typedef struct {
   double sink_ratio;          /* of an unfused pass, added to kernels with attention sinks */
   double score_forward_bytes; /* unfused attention: HBM bytes per score */
   double score_backward_bytes;
-  double moe_host_factor; /* host time of a MoE layer over a dense one */
-  double expert_host_s;   /* and per local expert */
+  double moe_host_factor;    /* host time of a MoE layer over a dense one */
+  double expert_host_s;      /* and per local expert */
   double interference_ratio; /* how much longer a kernel takes while a collective runs beside it
                                 (SMs and HBM that NCCL takes); simulation only: the fitted overlaps
                                 of tier 2 were measured with it */

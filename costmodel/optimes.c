@@ -107,8 +107,7 @@ expose_rings (Times *t)
     const ModelOp *op = &segment->ops[i];
     double all_s = ring_s[pass_of (op)];
     if (is_ring (op) && all_s > 0)
-      t->out[i].exposed_s
-          = t->out[i].time_s * fmax (0, all_s - attention_s[pass_of (op)]) / all_s;
+      t->out[i].exposed_s = t->out[i].time_s * fmax (0, all_s - attention_s[pass_of (op)]) / all_s;
   }
 }
 

@@ -66,9 +66,9 @@ cost_tail_pieces (CostTailPieces *out, const CostProblem *problem, const ModelLa
                                            : 0 };
   if (cost_is_fsdp (layout)) {
     if (placement->replicate.ranks > 1)
-      out->reduces[0]
-          = transfer (&placement->replicate, MODEL_GROUP_HSDP_REPLICATE, MODEL_COLLECTIVE_ALL_REDUCE,
-                      sharded_count (placement, weights) * reduce_bytes);
+      out->reduces[0] = transfer (&placement->replicate, MODEL_GROUP_HSDP_REPLICATE,
+                                  MODEL_COLLECTIVE_ALL_REDUCE,
+                                  sharded_count (placement, weights) * reduce_bytes);
   } else if (layout->zero == 0)
     fill_plain (out, placement, weights, reduce_bytes);
   else

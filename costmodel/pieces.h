@@ -94,14 +94,13 @@ typedef struct {
   double hidden_s;         /* of reduces and gathers together, under the last backward */
   CostTransfer embedding, mirror, replicated;
   double optimizer_s;
-  CostTransfer gathers[2]; /* parameters */
+  CostTransfer gathers[2];    /* parameters */
   gboolean is_per_microbatch; /* the reduces run after every micro-batch, each hidden alike */
 } CostTailPieces;
 /* @stage_s: as for cost_tail. */
 void cost_tail_pieces (CostTailPieces *out, const CostProblem *problem, const ModelLayout *layout,
                        const CostTemplate *tmpl, const CostPlacement *placement,
-                       const CostStageContent *content, const CostWeights *weights,
-                       double stage_s);
+                       const CostStageContent *content, const CostWeights *weights, double stage_s);
 /* Exposed traffic of @pieces with @microbatches, optimizer included: the tail's sum. */
 double cost_tail_pieces_sum (const CostTailPieces *pieces, guint64 microbatches);
 G_END_DECLS

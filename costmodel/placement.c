@@ -61,8 +61,8 @@ cost_unit_traffic (CostUnitTraffic *out, const CostPlacement *placement,
   for (guint i = 0; i < 2; i++) {
     if (!(counts[i] > 0))
       continue;
-    out->gathers[i] = transfer (groups[i], kinds[i], MODEL_COLLECTIVE_ALL_GATHER,
-                                counts[i] * element_bytes);
+    out->gathers[i]
+        = transfer (groups[i], kinds[i], MODEL_COLLECTIVE_ALL_GATHER, counts[i] * element_bytes);
     out->reduces[i] = transfer (groups[i], kinds[i], MODEL_COLLECTIVE_REDUCE_SCATTER,
                                 counts[i] * profile->reduce_bytes);
     out->gather_s += out->gathers[i].time_s;

@@ -110,8 +110,7 @@ walk (const SimPlay *play, const Player *player, GArray *chain, double *parts_s)
         from = place_before (s, player->pp_rank, &step[i]);
         waits = &step[i];
         /* of a pair's two, the one that came last */
-        const guint32 *by
-            = waits->kind == MODEL_STEP_FORWARD ? finder.forward : finder.gradient;
+        const guint32 *by = waits->kind == MODEL_STEP_FORWARD ? finder.forward : finder.gradient;
         const Player *other = &play->players[player->lane * play->pp + play->place_rank[from]];
         guint32 at = by[from * play->passes + waits->microbatch];
         if (i == 1 || !step->paired
@@ -153,8 +152,8 @@ play_find_critical (const SimPlay *play, SimResult *out)
     best_s = end_s;
     last = player;
   }
-  SimCriticalStep tail = { last->rank, G_MAXUINT32, G_MAXUINT32, 255, FALSE, last->passes_end_s,
-                           out->played_s };
+  SimCriticalStep tail
+      = { last->rank, G_MAXUINT32, G_MAXUINT32, 255, FALSE, last->passes_end_s, out->played_s };
   g_array_append_val (chain, tail);
   double tail_s = out->played_s - last->passes_end_s;
   double optimizer_s = MIN (last->tail->optimizer.duration_s, tail_s);

@@ -13,8 +13,8 @@ void
 play_wake (SimPlay *play, Player *player, double time_s)
 {
   player->wait = WAIT_NOTHING;
-  event_queue_push (&play->queue, MAX (time_s, play->now_s), EVENT_PLAYER,
-                    player_id (play, player), 0);
+  event_queue_push (&play->queue, MAX (time_s, play->now_s), EVENT_PLAYER, player_id (play, player),
+                    0);
 }
 
 /* ---- ops ---- */
@@ -53,8 +53,7 @@ static inline void
 compute (SimPlay *play, Player *player, const SimOp *op)
 {
   double start_s = player->clock_s + op->gap_s;
-  double duration_s
-      = with_interference (play, player, start_s, op->duration_s * player->factor);
+  double duration_s = with_interference (play, player, start_s, op->duration_s * player->factor);
   player->clock_s = start_s + duration_s;
   player->parts_s[COST_PART_OTHER] += op->gap_s;
   player->parts_s[op->part] += duration_s;
@@ -165,11 +164,9 @@ set_hook (SimPlay *play, Player *player)
     pass_s += player->tape[i]->pass_s;
   pass_s -= player->clock_s;
   /* what is to hide beyond this pass did so under the backward passes before it */
-  player->gradients_s
-      = MAX (player->tail->gradients.duration_s - MAX (hidden_s - pass_s, 0), 1e-9);
-  event_queue_push (&play->queue,
-                    MAX (player->clock_s + MAX (pass_s - hidden_s, 0), play->now_s), EVENT_HOOK,
-                    player_id (play, player), 0);
+  player->gradients_s = MAX (player->tail->gradients.duration_s - MAX (hidden_s - pass_s, 0), 1e-9);
+  event_queue_push (&play->queue, MAX (player->clock_s + MAX (pass_s - hidden_s, 0), play->now_s),
+                    EVENT_HOOK, player_id (play, player), 0);
 }
 
 /* The next step or pair. FALSE: something it waits for has not come. */

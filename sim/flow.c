@@ -103,7 +103,8 @@ flow_set_pace (SimPlay *play, guint32 number, double pace, guint32 bottleneck)
 static void
 end_waiting (SimPlay *play, const Flow *flow, Player *player)
 {
-  if (player->wait != WAIT_FLOW || player->stream_flow[flow->op->stream] != (guint32)(flow - play->flows))
+  if (player->wait != WAIT_FLOW
+      || player->stream_flow[flow->op->stream] != (guint32)(flow - play->flows))
     return;
   player->parts_s[flow->op->part] += play->now_s - player->waited_from_s;
   player->clock_s = play->now_s;

@@ -61,8 +61,8 @@ sim_links_new (const SimCase *c, gboolean full)
   links->entries = g_array_new (FALSE, FALSE, sizeof (Entry));
   links->loads = g_array_new (FALSE, FALSE, sizeof (SimLoad));
   links->first = g_new0 (guint32, n_sources (links) + 1);
-  links->known = g_hash_table_new_full (g_bytes_hash, g_bytes_equal,
-                                        (GDestroyNotify)g_bytes_unref, NULL);
+  links->known
+      = g_hash_table_new_full (g_bytes_hash, g_bytes_equal, (GDestroyNotify)g_bytes_unref, NULL);
   return links;
 }
 
@@ -161,7 +161,8 @@ add_member_network (Node *node, const ModelGroup *group, guint32 base, guint32 r
                     SimPattern pattern, double *amounts)
 {
   guint32 at = (rank - base) / group->stride, n = group->size;
-  guint32 next = base + (at + 1) % n * group->stride, last = base + (at + n - 1) % n * group->stride;
+  guint32 next = base + (at + 1) % n * group->stride,
+          last = base + (at + n - 1) % n * group->stride;
   gboolean all = pattern != SIM_PATTERN_NEIGHBOUR;
 
   if (base / node->domain == (base + (n - 1) * group->stride) / node->domain)
@@ -187,8 +188,8 @@ add_groups (Node *node, guint traffic, SimPattern pattern)
     guint64 set = 0;
     if (seen >> (rank - node->start) & 1 || group->size < 2)
       continue;
-    Row *row = row_of (node, traffic * SIM_PATTERN_N_KINDS + pattern, links->full ? base : stage,
-                       stage);
+    Row *row
+        = row_of (node, traffic * SIM_PATTERN_N_KINDS + pattern, links->full ? base : stage, stage);
     for (guint32 r = rank; r < end; r += group->stride) {
       if (model_rankmap_group_base (&links->map, (ModelGroupKind)traffic, r) != base)
         break;
@@ -259,8 +260,8 @@ add_pairs (Node *node, guint traffic)
     guint32 peer = rank_in_stage (node, rank, other), least = MIN (stage, other);
     if (stage == other || (traffic == MODEL_GROUP_EMBEDDING && least != 0))
       continue;
-    Row *row = row_of (node, traffic * SIM_PATTERN_N_KINDS,
-                       links->full ? MIN (rank, peer) : least, least);
+    Row *row = row_of (node, traffic * SIM_PATTERN_N_KINDS, links->full ? MIN (rank, peer) : least,
+                       least);
     add_end (node, row, rank, peer, TRUE);
     add_end (node, row, peer, rank, FALSE);
   }
@@ -300,8 +301,8 @@ static double
 most_asked (const SimLinks *links, const Row *row, guint32 link, double capacity)
 {
   const Rates *most = &links->most[(gsize)row->kind * links->map.pp + row->stage];
-  double asked = row->link[link] * most->link_bytes_per_s
-                 + row->network[link] * most->network_bytes_per_s;
+  double asked
+      = row->link[link] * most->link_bytes_per_s + row->network[link] * most->network_bytes_per_s;
   return fmin (asked, capacity);
 }
 
@@ -318,10 +319,10 @@ link_number (Node *node, guint32 link, double capacity, const GByteArray *key, g
   g_autofree char *name = topo_node_loads_name (node->loads, link);
   guint32 number = links->capacities->len;
   g_array_append_val (links->capacities, capacity);
-  g_ptr_array_add (links->names, links->full || links->per_stage < node->node
-                                     ? g_strdup_printf ("%s of node %u", name,
-                                                        node->start / node->node)
-                                     : g_strdup_printf ("%s of stage %u", name, stage));
+  g_ptr_array_add (links->names,
+                   links->full || links->per_stage < node->node
+                       ? g_strdup_printf ("%s of node %u", name, node->start / node->node)
+                       : g_strdup_printf ("%s of stage %u", name, stage));
   g_hash_table_insert (links->known, g_steal_pointer (&bytes), GUINT_TO_POINTER (number + 1));
   return number;
 }

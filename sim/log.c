@@ -67,8 +67,8 @@ log_op (SimPlay *play, Player *player, const SimOp *op, double start_s, double e
 }
 
 void
-log_message (SimPlay *play, Player *player, const SimOp *op, const Message *message,
-             double start_s, double end_s)
+log_message (SimPlay *play, Player *player, const SimOp *op, const Message *message, double start_s,
+             double end_s)
 {
   SimEvent event = event_of (play, player, op, start_s, end_s);
 

@@ -74,7 +74,8 @@ play_send (SimPlay *play, Player *player, guint32 place, guint32 microbatch, gbo
   gboolean is_next = to == (player->pp_rank + 1) % play->pp;
   guint direction = play->pp == 2 ? !is_forward : !is_next;
   const SimOp *op = message_op (play, direction);
-  const Message message = { NOBODY, player->lane, place, microbatch, (guint8)is_forward, player->clock_s };
+  const Message message
+      = { NOBODY, player->lane, place, microbatch, (guint8)is_forward, player->clock_s };
   const SimLoad *loads;
 
   play->op_count++;
@@ -125,9 +126,8 @@ play_message_end (SimPlay *play, Flow *flow)
   player->queue_first[direction] = message.next;
   message_free (play, number);
   if (message.next != NOBODY)
-    event_queue_push (&play->queue,
-                      MAX (play->messages_out[message.next].ready_s, play->now_s), EVENT_SEND,
-                      2 * player_id (play, player) + direction, 0);
+    event_queue_push (&play->queue, MAX (play->messages_out[message.next].ready_s, play->now_s),
+                      EVENT_SEND, 2 * player_id (play, player) + direction, 0);
   play_arrive (play, message.lane, message.place, message.microbatch, message.is_forward,
                play->now_s);
 }

@@ -4,11 +4,11 @@
 #include "sim/play.h"
 G_BEGIN_DECLS
 
-#define NOBODY      G_MAXUINT32
-#define NOT_YET     (-1.0)
-#define MAX_TAIL    4 /* collectives after the gradients: embedding, mirror, replicated, gather */
+#define NOBODY       G_MAXUINT32
+#define NOT_YET      (-1.0)
+#define MAX_TAIL     4 /* collectives after the gradients: embedding, mirror, replicated, gather */
 #define N_SYNC_KINDS (SIM_TRAFFIC_N_KINDS + 1) /* groups that wait for each other; the last: all */
-#define SYNC_ALL    SIM_TRAFFIC_N_KINDS
+#define SYNC_ALL     SIM_TRAFFIC_N_KINDS
 
 /* ---- time ---- */
 
@@ -43,10 +43,10 @@ typedef struct {
   const SimOp *op;
   const SimLoad *loads;
   guint n_loads;
-  guint32 link_base; /* added to the links of the loads: pipelines have their own */
-  guint8 kind;       /* FlowKind */
-  guint8 direction;  /* messages: 0 next, 1 back */
-  guint32 player;    /* whose it is, where no group is */
+  guint32 link_base;       /* added to the links of the loads: pipelines have their own */
+  guint8 kind;             /* FlowKind */
+  guint8 direction;        /* messages: 0 next, 1 back */
+  guint32 player;          /* whose it is, where no group is */
   guint32 sync_kind, sync; /* the group, NOBODY: one player */
   double remaining_s, exposed_left_s; /* at full pace; exposed < 0: nobody waits */
   double pace, updated_s, started_s;
@@ -67,7 +67,7 @@ typedef struct {
 
 /* Scratch of the max-min problem. */
 typedef struct {
-  GArray *flows, *links; /* guint32 */
+  GArray *flows, *links;                              /* guint32 */
   GArray *capacities, *caps, *weights, *rates, *work; /* double */
   GArray *first, *members, *bottlenecks;              /* guint32 */
   guint32 mark;
@@ -107,7 +107,7 @@ typedef struct {
   guint32 pp_rank, lane, rank, stands_for;
   guint32 link_base;
   guint32 owner_of[SIM_TRAFFIC_N_KINDS]; /* of links; see links.h */
-  double slow;                    /* stragglers */
+  double slow;                           /* stragglers */
   const Tail *tail;
   guint64 static_bytes; /* weights, gradients, optimizer, gathers, fixed */
   guint64 step_bytes;   /* alive in the optimizer step instead of activations */
@@ -166,11 +166,11 @@ struct _SimPlay {
   double interference_ratio;
   guint32 *place_rank; /* (owned) pipeline rank of a place */
   guint32 n_players;
-  Player *players; /* (owned) lane by lane */
-  double *steps;   /* (owned) starts and ends */
+  Player *players;                  /* (owned) lane by lane */
+  double *steps;                    /* (owned) starts and ends */
   double *forward_at, *gradient_at; /* (owned) arrival by lane, place, micro-batch */
   guint32 n_syncs[N_SYNC_KINDS];
-  Sync *syncs[N_SYNC_KINDS];   /* (owned) (nullable) */
+  Sync *syncs[N_SYNC_KINDS];      /* (owned) (nullable) */
   guint32 *members[N_SYNC_KINDS]; /* (owned) (nullable) players, group by group */
   guint32 *sync_of[N_SYNC_KINDS]; /* (owned) (nullable) by player; NULL: nobody waits */
   EventQueue queue;

@@ -203,8 +203,7 @@ static gboolean
 finish_setup (SimPlay *play, GError **error)
 {
   play->n_places = play->pp * play->vpp;
-  play->passes
-      = (gsize)model_schedule_passes (play->schedule->kind, play->schedule->microbatches);
+  play->passes = (gsize)model_schedule_passes (play->schedule->kind, play->schedule->microbatches);
   if (play->options.scale != NULL)
     scale_all (play, play->options.scale);
   find_places (play);
@@ -225,8 +224,7 @@ sim_play_new (const SimCase *c, const SimPlayOptions *options, GError **error)
   play->pp = c->layout.pp;
   play->vpp = c->layout.vpp;
   play->messages = c->messages;
-  play->interference_ratio
-      = options->contention ? c->problem->numbers->step.interference_ratio : 0;
+  play->interference_ratio = options->contention ? c->problem->numbers->step.interference_ratio : 0;
   play->schedule = model_schedule_for_layout (&c->layout, c->microbatches, error);
   if (play->schedule == NULL || !sim_tapes_init (&play->tapes, c, play->interference_ratio, error))
     return NULL;
@@ -260,8 +258,7 @@ sim_play_new_schedule (const CostPipeline *times, const ModelSchedule *schedule,
                        const SimPlayOptions *options, GError **error)
 {
   g_autoptr (SimPlay) play = g_new0 (SimPlay, 1);
-  guint32 n
-      = (guint32)model_schedule_n_stages (schedule->kind, schedule->pp, schedule->vpp);
+  guint32 n = (guint32)model_schedule_n_stages (schedule->kind, schedule->pp, schedule->vpp);
 
   play->options = *options;
   play->pp = schedule->pp;
@@ -280,8 +277,8 @@ sim_play_new_schedule (const CostPipeline *times, const ModelSchedule *schedule,
     set_single_op (&tapes[MODEL_STEP_FORWARD], times->forward_s[stage], MODEL_PHASE_FORWARD, 1, 0);
     set_single_op (&tapes[MODEL_STEP_BACKWARD], input_s + weight_s, MODEL_PHASE_BACKWARD_INPUT, 0,
                    -1);
-    set_single_op (&tapes[MODEL_STEP_BACKWARD_INPUT], input_s + apart_s,
-                   MODEL_PHASE_BACKWARD_INPUT, 0, 0);
+    set_single_op (&tapes[MODEL_STEP_BACKWARD_INPUT], input_s + apart_s, MODEL_PHASE_BACKWARD_INPUT,
+                   0, 0);
     set_single_op (&tapes[MODEL_STEP_BACKWARD_WEIGHT], weight_s, MODEL_PHASE_BACKWARD_WEIGHT, 0,
                    -1);
   }
@@ -396,8 +393,7 @@ fill_rank (const SimPlay *play, const Player *player, double played_s, SimRank *
   out->parts_s[COST_PART_OTHER] += played_s - player->end_s;
   if (player->peak_phase == MODEL_PHASE_TAIL)
     return;
-  const ModelStep *step
-      = model_schedule_rank (play->schedule, player->pp_rank) + player->peak_step;
+  const ModelStep *step = model_schedule_rank (play->schedule, player->pp_rank) + player->peak_step;
   out->peak_chunk = step->chunk;
   out->peak_microbatch = step->microbatch;
 }

@@ -24,12 +24,12 @@ G_BEGIN_DECLS
 
 /* Something that ran from start_s to end_s on one stream of one rank. */
 typedef struct {
-  guint32 rank;   /* global: the first of those it stands for */
-  guint8 stream;  /* SimStream */
-  guint8 part;    /* CostPart */
-  guint8 phase;   /* ModelOpPhase */
-  guint8 is_send; /* a message: ends where @message begins to be used */
-  const char *name; /* static */
+  guint32 rank;              /* global: the first of those it stands for */
+  guint8 stream;             /* SimStream */
+  guint8 part;               /* CostPart */
+  guint8 phase;              /* ModelOpPhase */
+  guint8 is_send;            /* a message: ends where @message begins to be used */
+  const char *name;          /* static */
   guint32 chunk, microbatch; /* G_MAXUINT32: of the step as a whole */
   double start_s, end_s;
   guint64 message;     /* != 0: sent (is_send) or waited for by this op */
@@ -56,8 +56,8 @@ typedef struct {
 } SimPlayOptions;
 
 typedef struct {
-  guint32 rank, pp_rank; /* global rank, pipeline rank */
-  guint32 stands_for;    /* ranks */
+  guint32 rank, pp_rank;             /* global rank, pipeline rank */
+  guint32 stands_for;                /* ranks */
   double parts_s[COST_PART_N_KINDS]; /* sum to played_s; PP_BUBBLE: waiting for work, P2P: for
                                         messages on their way, OTHER: launch gaps and waiting for
                                         ranks that are late at the end */

@@ -36,8 +36,8 @@ check_stragglers (const SimPlayOptions *options, guint32 world, GError **error)
     }
     for (guint k = 0; k < i; k++)
       if (options->stragglers[k].rank == straggler->rank) {
-        g_set_error (error, MODEL_ERROR, MODEL_ERROR_BAD_VALUE,
-                     "straggler rank=%u: named twice", straggler->rank);
+        g_set_error (error, MODEL_ERROR, MODEL_ERROR_BAD_VALUE, "straggler rank=%u: named twice",
+                     straggler->rank);
         return FALSE;
       }
   }

@@ -56,8 +56,8 @@ void
 sharing_clear (SimPlay *play)
 {
   Solver *solver = &play->solver;
-  GArray **arrays[] = { &solver->flows,   &solver->links,  &solver->capacities, &solver->caps,
-                        &solver->weights, &solver->rates,  &solver->work,       &solver->first,
+  GArray **arrays[] = { &solver->flows,   &solver->links,      &solver->capacities, &solver->caps,
+                        &solver->weights, &solver->rates,      &solver->work,       &solver->first,
                         &solver->members, &solver->bottlenecks };
 
   for (gsize i = 0; i < G_N_ELEMENTS (arrays); i++)
@@ -190,8 +190,7 @@ solve_component (SimPlay *play)
   for (guint i = 0; i < n; i++) {
     guint32 number = g_array_index (solver->flows, guint32, i);
     guint32 by = g_array_index (solver->bottlenecks, guint32, i);
-    double pace
-        = g_array_index (solver->rates, double, i) / unit_of (&play->flows[number]);
+    double pace = g_array_index (solver->rates, double, i) / unit_of (&play->flows[number]);
     flow_set_pace (play, number, fmin (pace, 1),
                    by == TOPO_MAXMIN_BY_CAP ? NOBODY : g_array_index (solver->links, guint32, by));
   }

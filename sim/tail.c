@@ -22,8 +22,8 @@ transfer_op (const SimCase *c, const CostTransfer *transfers, guint n, const cha
              SimStream stream, CostPart part)
 {
   const CostContext *context = &c->tmpl->context;
-  SimOp op = { .name = name, .stream = (guint8)stream, .part = (guint8)part,
-               .phase = MODEL_PHASE_TAIL };
+  SimOp op
+      = { .name = name, .stream = (guint8)stream, .part = (guint8)part, .phase = MODEL_PHASE_TAIL };
   const CostTransfer *main = longest (transfers, n, &op.duration_s);
   op.exposed_s = op.duration_s;
   if (main == NULL)
@@ -64,8 +64,8 @@ sim_tail_init (Tail *tail, const SimCase *c, guint32 pp_rank)
   *tail = (Tail){ .hidden_s = pieces.hidden_s, .is_per_microbatch = pieces.is_per_microbatch };
   tail->gradients = transfer_op (c, pieces.reduces, G_N_ELEMENTS (pieces.reduces),
                                  "reduce_gradients", SIM_STREAM_DP, COST_PART_DP);
-  tail->gather = transfer_op (c, pieces.gathers, G_N_ELEMENTS (pieces.gathers),
-                              "gather_parameters", SIM_STREAM_DP, COST_PART_DP);
+  tail->gather = transfer_op (c, pieces.gathers, G_N_ELEMENTS (pieces.gathers), "gather_parameters",
+                              SIM_STREAM_DP, COST_PART_DP);
   expose_gather (tail);
   if (pieces.is_per_microbatch && c->layout.pp > 1) {
     /* after every micro-batch, between passes of others: taken together here */

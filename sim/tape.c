@@ -181,8 +181,8 @@ set_collective (SimOp *op, const Builder *b, const ModelOp *from, const CostOpTi
 /* A tape while it grows. */
 typedef struct {
   const Builder *b;
-  GArray *ops;          /* SimOp */
-  gint64 change_bytes;  /* of what is kept, before the next op */
+  GArray *ops;         /* SimOp */
+  gint64 change_bytes; /* of what is kept, before the next op */
 } Reel;
 
 static SimOp *
@@ -231,8 +231,8 @@ push_transfer (Reel *reel, const CostTransfer *transfer, ModelOpPhase phase, con
     return;
   gboolean is_expert = transfer->group == MODEL_GROUP_EDP;
   SimOp op = { .duration_s = transfer->time_s,
-               .exposed_s = less_interference (transfer->time_s,
-                                               added_s * transfer->time_s / all_s, reel->b->share),
+               .exposed_s = less_interference (transfer->time_s, added_s * transfer->time_s / all_s,
+                                               reel->b->share),
                .name = name,
                .stream = SIM_STREAM_DP,
                .part = COST_PART_DP,
@@ -284,8 +284,7 @@ push_forward (const Pass *pass)
   for (guint at = 0; at < pass->n_pieces; at++) {
     const Piece *piece = pass->pieces[at];
     reel->change_bytes += kept_bytes (pass, at);
-    push_gathers (reel, piece, MODEL_PHASE_FORWARD, piece->fsdp_forward_s,
-                  piece->traffic.gather_s);
+    push_gathers (reel, piece, MODEL_PHASE_FORWARD, piece->fsdp_forward_s, piece->traffic.gather_s);
     for (guint i = 0; i < piece->segment->n_forward; i++)
       push_op (reel, piece, i, FALSE);
     change_after (reel, (gint64)piece->block->memory.logits_kept_bytes);
@@ -340,8 +339,8 @@ push_backward_piece (const Pass *pass, guint at, gboolean is_first_of_checkpoint
     if (runs (pass, &segment->ops[i]))
       push_op (reel, piece, i, !pass->runs_weight);
   for (guint i = 0; pass->runs_input && i < 2; i++)
-    push_transfer (reel, &piece->traffic.reduces[i], MODEL_PHASE_BACKWARD_INPUT,
-                   "reduce_gradients", piece->fsdp_backward_s, all_s);
+    push_transfer (reel, &piece->traffic.reduces[i], MODEL_PHASE_BACKWARD_INPUT, "reduce_gradients",
+                   piece->fsdp_backward_s, all_s);
   if (pass->runs_input && !is_first_of_checkpoint) /* the block before it is next */
     change_after (reel, -rebuilt_bytes (pass, at - 1));
   if (pass->runs_weight)
@@ -479,8 +478,9 @@ const char *
 sim_stream_name (SimStream stream)
 {
   static const char *const names[SIM_STREAM_N_KINDS] = {
-    [SIM_STREAM_COMPUTE] = "compute", [SIM_STREAM_TP] = "tp",           [SIM_STREAM_CP] = "cp",
-    [SIM_STREAM_EP] = "ep",           [SIM_STREAM_PP_NEXT] = "pp next", [SIM_STREAM_PP_BACK] = "pp back",
+    [SIM_STREAM_COMPUTE] = "compute", [SIM_STREAM_TP] = "tp",
+    [SIM_STREAM_CP] = "cp",           [SIM_STREAM_EP] = "ep",
+    [SIM_STREAM_PP_NEXT] = "pp next", [SIM_STREAM_PP_BACK] = "pp back",
     [SIM_STREAM_DP] = "dp",
   };
   return (guint)stream < SIM_STREAM_N_KINDS ? names[stream] : "?";

@@ -56,7 +56,7 @@ typedef struct {
 typedef struct {
   SimOp *ops; /* (owned) */
   guint n_ops;
-  double pass_s;                    /* alone, undisturbed */
+  double pass_s;                     /* alone, undisturbed */
   double parts_s[COST_PART_N_KINDS]; /* of it; OTHER: gaps */
 } SimTape;
 

@@ -16,7 +16,7 @@ typedef struct {
 } Known;
 
 struct _SimTrace {
-  FILE *file; /* (owned) */
+  FILE *file;        /* (owned) */
   char *path, *part; /* (owned) */
   GHashTable *ranks; /* (owned) rank → Known */
   guint64 n_slices, n_events;

@@ -19,7 +19,8 @@ static const PiecesCase cases[] = {
   { "pieces/fsdp", "llama-3.1-8b", "hgx-h100", "torchtitan", 32, 64, "zero=3" },
   { "pieces/hsdp", "llama-3.1-8b", "hgx-h100", "torchtitan", 32, 64, "zero=3,hsdp=8" },
   { "pieces/zero_2", "llama-3.1-8b", "hgx-h100", "torchtitan", 32, 64, "tp=2,zero=2" },
-  { "pieces/mirror", "llama-3.1-8b", "hgx-h100", "megatron", 32, 64, "tp=4,pp=4,schedule=dualpipe" },
+  { "pieces/mirror", "llama-3.1-8b", "hgx-h100", "megatron", 32, 64,
+    "tp=4,pp=4,schedule=dualpipe" },
 };
 
 /* Sums of @times by pass against @block, and apart. */

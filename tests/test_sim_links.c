@@ -5,14 +5,18 @@
 static SimOp
 message_op (guint traffic, double bytes_per_s)
 {
-  return (SimOp){ .duration_s = 1, .traffic = (guint8)traffic, .link_bytes_per_s = bytes_per_s,
+  return (SimOp){ .duration_s = 1,
+                  .traffic = (guint8)traffic,
+                  .link_bytes_per_s = bytes_per_s,
                   .network_bytes_per_s = bytes_per_s };
 }
 
 static SimOp
 ring_op (guint traffic, double link, double network)
 {
-  return (SimOp){ .duration_s = 1, .traffic = (guint8)traffic, .link_bytes_per_s = link,
+  return (SimOp){ .duration_s = 1,
+                  .traffic = (guint8)traffic,
+                  .link_bytes_per_s = link,
                   .network_bytes_per_s = network };
 }
 
@@ -78,7 +82,8 @@ test_nics (void **state)
     /* back from stage 1 goes out of stage 1 and into stage 0; with two stages stage 0 sends to
      * "the one before", too: 1 */
     double from_1 = weight_on (&f, 1, &back, link, TRUE);
-    double g0 = weight_on (&f, 0, &gradients, link, TRUE), g1 = weight_on (&f, 1, &gradients, link, TRUE);
+    double g0 = weight_on (&f, 0, &gradients, link, TRUE),
+           g1 = weight_on (&f, 1, &gradients, link, TRUE);
     assert_near (sim_links_capacity (f.links, link), nic, 1e-9);
     assert_non_null (strstr (sim_links_name (f.links, link), "nic"));
     assert_near (g0 + g1, 1, 1e-6);
@@ -168,8 +173,9 @@ int
 main (void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test (test_nics), cmocka_unit_test (test_room_for_all),
-    cmocka_unit_test (test_nvlink), cmocka_unit_test (test_full), cmocka_unit_test (test_unknown),
+    cmocka_unit_test (test_nics),    cmocka_unit_test (test_room_for_all),
+    cmocka_unit_test (test_nvlink),  cmocka_unit_test (test_full),
+    cmocka_unit_test (test_unknown),
   };
   return cmocka_run_group_tests (tests, NULL, NULL);
 }

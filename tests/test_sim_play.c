@@ -1,6 +1,6 @@
 /* tests/test_sim_play.c - the player against published schedules, tier 2, closed forms and itself. */
-#include "sim/play.h"
 #include "base/philox.h"
+#include "sim/play.h"
 #include "tests/costmodel_setting.h"
 
 /* ---- schedules alone: reference "schedules" §1 and its closed forms ---- */
@@ -137,8 +137,8 @@ pick (guint64 *at, guint64 bound)
 }
 
 static const char *const schedules[]
-    = { "1f1b", "1f1b", "interleaved", "gpipe", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min",
-        "dualpipe", "dualpipev" };
+    = { "1f1b", "1f1b",   "interleaved", "gpipe",    "zb-h1",    "zb-h2",
+        "zb-v", "v-half", "v-min",       "dualpipe", "dualpipev" };
 static const char *const recomputes[]
     = { "none", "none", "selective", "full", "full:block:1", "full:uniform:2" };
 
@@ -192,7 +192,8 @@ check_time (const char *text, const ModelLayout *layout, const CostPrediction *p
     first_s = MIN (first_s, result->ranks[r].end_s);
   double apart = (result->pipeline_s - first_s) / tier2_s;
   gboolean in_tail = layout->zero == 2; /* tier 2 counts all its reductions in the tail */
-  if (fabs (off) > 0.01 || (!in_tail && fabs (result->pipeline_s / prediction->schedule_s - 1) > 1e-9))
+  if (fabs (off) > 0.01
+      || (!in_tail && fabs (result->pipeline_s / prediction->schedule_s - 1) > 1e-9))
     print_message ("%s: played %.9g, tier 2 %.9g, ranks end apart by %.4f\n", text,
                    result->played_s, tier2_s, apart);
   if (!in_tail)
@@ -212,8 +213,9 @@ check_memory (const char *text, const SimCase *c, const SimResult *result)
   const ModelLayout *layout = &c->layout;
   gboolean full = layout->recompute.kind == MODEL_RECOMPUTE_FULL;
   gboolean is_block = full && layout->recompute.method == MODEL_RECOMPUTE_BLOCK;
-  gboolean applies = !cost_has_pairs (layout->schedule) && !is_block
-                     && !(full && (layout->recompute.n > 1 || model_schedule_is_listed (layout->schedule)));
+  gboolean applies
+      = !cost_has_pairs (layout->schedule) && !is_block
+        && !(full && (layout->recompute.n > 1 || model_schedule_is_listed (layout->schedule)));
   gboolean is_even = TRUE;
   for (guint64 s = 1; s < model_layout_n_stages (layout); s++)
     is_even = is_even && c->map.stage_layers[s] == c->map.stage_layers[0];
@@ -259,7 +261,8 @@ test_agrees (void **state)
     assert_true (sim_play_run (play, 0, &result, &error));
     check_time (text, &layout, &prediction, &result);
     check_memory (text, &c, &result);
-    assert_near (sim_simulated_s (&c.placement, &prediction, prediction.schedule_s + prediction.tail_s),
+    assert_near (sim_simulated_s (&c.placement, &prediction,
+                                  prediction.schedule_s + prediction.tail_s),
                  prediction.step_s, 1e-12);
   }
   assert_int_equal (n, wanted);
@@ -276,7 +279,7 @@ play_text (const Setting *s, const char *text, const SimPlayOptions *options, Si
 }
 
 static const char *const full_layouts[] = {
-  "tp=4,pp=4,sp=1,zero=1", "tp=2,pp=4,vpp=2,cp=2,zero=1", "tp=8,pp=2,sp=1,recompute=full",
+  "tp=4,pp=4,sp=1,zero=1",   "tp=2,pp=4,vpp=2,cp=2,zero=1", "tp=8,pp=2,sp=1,recompute=full",
   "tp=2,pp=4,schedule=zb-v", "tp=4,pp=2,schedule=dualpipe", "tp=8,zero=3",
 };
 
@@ -493,10 +496,10 @@ int
 main (void)
 {
   struct CMUnitTest tests[G_N_ELEMENTS (schedule_cases) + G_N_ELEMENTS (problems) + 8] = {
-    cmocka_unit_test (test_full),          cmocka_unit_test (test_full_moe),
-    cmocka_unit_test (test_straggler),     cmocka_unit_test (test_bad_straggler),
-    cmocka_unit_test (test_jitter),        cmocka_unit_test (test_deadlock),
-    cmocka_unit_test (test_parts_sum),     cmocka_unit_test (test_nic_is_shared),
+    cmocka_unit_test (test_full),      cmocka_unit_test (test_full_moe),
+    cmocka_unit_test (test_straggler), cmocka_unit_test (test_bad_straggler),
+    cmocka_unit_test (test_jitter),    cmocka_unit_test (test_deadlock),
+    cmocka_unit_test (test_parts_sum), cmocka_unit_test (test_nic_is_shared),
   };
   guint n = 8;
   for (gsize i = 0; i < G_N_ELEMENTS (schedule_cases); i++)

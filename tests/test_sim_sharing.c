@@ -17,8 +17,13 @@ add_flow (Fixture *f, guint i, double gb_per_s, guint links)
 {
   Flow *flow = &f->play->flows[i];
   f->ops[i] = (SimOp){ .network_bytes_per_s = gb_per_s * 1e9, .traffic = (guint8)i };
-  *flow = (Flow){ .op = &f->ops[i], .loads = f->loads[i], .sync_kind = NOBODY, .remaining_s = 1,
-                  .exposed_left_s = -1, .bottleneck = NOBODY, .updated_s = f->play->now_s };
+  *flow = (Flow){ .op = &f->ops[i],
+                  .loads = f->loads[i],
+                  .sync_kind = NOBODY,
+                  .remaining_s = 1,
+                  .exposed_left_s = -1,
+                  .bottleneck = NOBODY,
+                  .updated_s = f->play->now_s };
   for (guint link = 0; link < LINKS; link++)
     if (links >> link & 1)
       f->loads[i][flow->n_loads++] = (SimLoad){ link, 0, 1 };

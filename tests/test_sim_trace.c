@@ -55,8 +55,8 @@ read_trace (const char *path, GArray *slices, GHashTable *sent, GHashTable *rece
     } else if (g_str_equal (phase, "s") || g_str_equal (phase, "f")) {
       gint64 id = json_object_get_int_member (o, "id");
       GHashTable *into = *phase == 's' ? sent : received;
-      assert_true (g_hash_table_insert (into, GINT_TO_POINTER (id),
-                                        g_memdup2 (&event, sizeof event)));
+      assert_true (
+          g_hash_table_insert (into, GINT_TO_POINTER (id), g_memdup2 (&event, sizeof event)));
     } else if (g_str_equal (phase, "C"))
       ++*out_counters;
     else {
@@ -163,7 +163,8 @@ test_trace (void **state)
       compute_s += event->end_s - event->start_s;
   }
   for (guint32 r = 0; r < result.n_ranks; r++)
-    want_s += result.ranks[r].parts_s[COST_PART_COMPUTE] + result.ranks[r].parts_s[COST_PART_OPTIMIZER];
+    want_s += result.ranks[r].parts_s[COST_PART_COMPUTE]
+              + result.ranks[r].parts_s[COST_PART_OPTIMIZER];
   assert_near (compute_s, want_s, 1e-9);
   g_unlink (path);
   g_rmdir (dir);

@@ -16,8 +16,7 @@ find_reverse (const TopoPaths *paths, const TopoGraph *graph, guint32 number)
   const TopoLink *link
       = topo_graph_link (graph, g_array_index (paths->graph_links, guint32, number));
   for (guint32 i = 0; i < paths->graph_links->len; i++) {
-    const TopoLink *other
-        = topo_graph_link (graph, g_array_index (paths->graph_links, guint32, i));
+    const TopoLink *other = topo_graph_link (graph, g_array_index (paths->graph_links, guint32, i));
     if (other->from == link->to && other->to == link->from && other->kind == link->kind)
       return i;
   }
@@ -68,8 +67,8 @@ spine_bytes_per_s (const TopoMachine *machine)
 static const TopoLink *
 graph_link (const TopoNodeLoads *loads, guint32 link)
 {
-  return topo_graph_link (loads->machine->graph, g_array_index (loads->paths->graph_links, guint32,
-                                                                link % loads->n));
+  return topo_graph_link (loads->machine->graph,
+                          g_array_index (loads->paths->graph_links, guint32, link % loads->n));
 }
 
 double
