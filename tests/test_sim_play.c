@@ -268,6 +268,70 @@ test_agrees (void **state)
   assert_int_equal (n, wanted);
 }
 
+/* ---- what is played is the Program ---- */
+
+/* Ops of @range that tapes have: messages are the player's, FSDP's transfers are not compared. */
+static void
+check_range (const ModelProgram *program, const ModelOpRange *range, const SimTape *tape)
+{
+  guint at = 0;
+  for (guint32 i = range->first; i < range->first + range->count; i++) {
+    const ModelOp *op = &program->ops[i];
+    if (op->kind == MODEL_OP_SEND || op->kind == MODEL_OP_RECV || op->stream == MODEL_STREAM_DP)
+      continue;
+    while (at < tape->n_ops && tape->ops[at].stream == SIM_STREAM_DP)
+      at++;
+    assert_true (at < tape->n_ops);
+    assert_string_equal (tape->ops[at].name, op->name);
+    assert_int_equal (tape->ops[at].phase, op->phase);
+    at++;
+  }
+  while (at < tape->n_ops && tape->ops[at].stream == SIM_STREAM_DP)
+    at++;
+  assert_int_equal (at, tape->n_ops);
+}
+
+static const char *const program_layouts[] = {
+  "tp=4,pp=4,sp=1,zero=1",
+  "tp=2,pp=4,vpp=2,cp=2,recompute=selective",
+  "tp=4,pp=2,sp=1,recompute=full:uniform:3",
+  "tp=2,pp=4,recompute=full:block:2",
+  "tp=2,pp=4,schedule=zb-v",
+  "tp=4,zero=3",
+};
+
+static void
+test_program (void **state)
+{
+  g_auto (Setting) s = { 0 };
+  (void)state;
+  setting_init (&s, "llama-3.1-8b", "hgx-h100", "megatron", 32, 2048, 64);
+  for (gsize i = 0; i < G_N_ELEMENTS (program_layouts); i++) {
+    g_auto (ModelLayout) layout = { 0 };
+    g_auto (SimCase) c = { 0 };
+    g_auto (SimTapes) tapes = { 0 };
+    g_autoptr (GError) error = NULL;
+    setting_layout (&s, program_layouts[i], &layout);
+    assert_true (sim_case_init (&c, &s.problem, &layout, &error));
+    assert_true (sim_tapes_init (&tapes, &c, 0, &error));
+    for (guint32 r = 0; r < layout.pp; r++) {
+      g_autoptr (ModelProgram) program
+          = model_program_new (s.arch, &s.job, &layout, s.profile, r, &error);
+      assert_no_error (error);
+      for (guint32 k = 0; k < program->n_chunks; k++) {
+        const ModelChunk *chunk = &program->chunks[k];
+        const SimTape *of = tapes.tapes[c.map.content_of_stage[chunk->stage]];
+        check_range (program, &chunk->forward, &of[MODEL_STEP_FORWARD]);
+        check_range (program, &chunk->backward, &of[MODEL_STEP_BACKWARD]);
+        /* a split backward has the same ops, in two */
+        assert_int_equal (of[MODEL_STEP_BACKWARD_INPUT].n_ops
+                              + of[MODEL_STEP_BACKWARD_WEIGHT].n_ops,
+                          of[MODEL_STEP_BACKWARD].n_ops);
+      }
+    }
+  }
+}
+
 /* ---- every rank, and one for all alike ---- */
 
 static void
@@ -495,13 +559,14 @@ test_nic_is_shared (void **state)
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (schedule_cases) + G_N_ELEMENTS (problems) + 8] = {
-    cmocka_unit_test (test_full),      cmocka_unit_test (test_full_moe),
-    cmocka_unit_test (test_straggler), cmocka_unit_test (test_bad_straggler),
-    cmocka_unit_test (test_jitter),    cmocka_unit_test (test_deadlock),
-    cmocka_unit_test (test_parts_sum), cmocka_unit_test (test_nic_is_shared),
+  struct CMUnitTest tests[G_N_ELEMENTS (schedule_cases) + G_N_ELEMENTS (problems) + 9] = {
+    cmocka_unit_test (test_program),       cmocka_unit_test (test_full),
+    cmocka_unit_test (test_full_moe),      cmocka_unit_test (test_straggler),
+    cmocka_unit_test (test_bad_straggler), cmocka_unit_test (test_jitter),
+    cmocka_unit_test (test_deadlock),      cmocka_unit_test (test_parts_sum),
+    cmocka_unit_test (test_nic_is_shared),
   };
-  guint n = 8;
+  guint n = 9;
   for (gsize i = 0; i < G_N_ELEMENTS (schedule_cases); i++)
     tests[n++] = (struct CMUnitTest){ .name = schedule_cases[i].name,
                                       .test_func = test_schedule,
