@@ -60,8 +60,9 @@ fill_from_stored (const AppSimulateRequest *request, const DbPlan *stored)
   AppSimulateRequest all = *request;
 
   all.inputs.model = either (all.inputs.model, stored->model.name);
+  if (all.inputs.machine == NULL) /* else the GPU is that machine's own */
+    all.inputs.gpu = either (all.inputs.gpu, stored->machine.gpu);
   all.inputs.machine = either (all.inputs.machine, stored->machine.name);
-  all.inputs.gpu = either (all.inputs.gpu, stored->machine.gpu);
   all.inputs.profile = either (all.inputs.profile, stored->plan.profile);
   all.inputs.calibration = either (all.inputs.calibration, stored->calibration.name);
   if (all.inputs.dropout < 0)

@@ -84,51 +84,69 @@ add_parts (const SimPlay *play, const Player *player, guint32 index, double *par
     parts_s[part] += sum_s[part] * took_s / alone_s;
 }
 
+/* What a step waited for: a player and its step. */
+typedef struct {
+  const Player *player;
+  guint32 index;
+} Cause;
+
+/* The pass that sent what @step of @player needs; FALSE: nothing comes from elsewhere. */
+static gboolean
+find_sender (const Finder *finder, const Player *player, const ModelStep *step, Cause *out)
+{
+  const SimPlay *play = finder->play;
+  guint32 from = place_before (play->schedule, player->pp_rank, step);
+  const guint32 *by = step->kind == MODEL_STEP_FORWARD ? finder->forward : finder->gradient;
+
+  if (from == NOBODY)
+    return FALSE;
+  out->player = &play->players[player->lane * play->pp + play->place_rank[from]];
+  out->index = by[from * play->passes + step->microbatch];
+  return TRUE;
+}
+
+/* Of the two halves of a pair, the sender that ended last. */
+static gboolean
+find_last_sender (const Finder *finder, const Player *player, const ModelStep *step, Cause *out)
+{
+  Cause other;
+  gboolean found = find_sender (finder, player, step, out);
+
+  if (!step->paired || !find_sender (finder, player, step + 1, &other))
+    return found;
+  if (!found || other.player->step_end_s[other.index] > out->player->step_end_s[out->index])
+    *out = other;
+  return TRUE;
+}
+
 /* From the last step of @player back to the start of the play. */
 static void
 walk (const SimPlay *play, const Player *player, GArray *chain, double *parts_s)
 {
-  const ModelSchedule *s = play->schedule;
+  guint32 index = play->schedule->n_used[player->pp_rank];
   Finder finder;
-  guint32 index = s->n_used[player->pp_rank];
 
   if (index == 0)
     return;
   finder_init (&finder, play, player->lane);
   for (index--;;) {
-    const ModelStep *step = model_schedule_rank (s, player->pp_rank) + index;
-    while (index > 0 && step[-1].paired) { /* a pair counts once, by its first */
+    const ModelStep *step = model_schedule_rank (play->schedule, player->pp_rank) + index;
+    if (index > 0 && step[-1].paired) { /* a pair counts once, by its first */
       index--;
       step--;
     }
     double start_s = player->step_start_s[index];
     double own_s = index > 0 ? player->step_end_s[index - 1] : 0;
-    guint32 from = NOBODY;
-    const ModelStep *waits = step;
-    for (guint i = 0; i < (step->paired ? 2u : 1u); i++)
-      if (start_s > own_s + 1e-12 && place_before (s, player->pp_rank, &step[i]) != NOBODY) {
-        from = place_before (s, player->pp_rank, &step[i]);
-        waits = &step[i];
-        /* of a pair's two, the one that came last */
-        const guint32 *by = waits->kind == MODEL_STEP_FORWARD ? finder.forward : finder.gradient;
-        const Player *other = &play->players[player->lane * play->pp + play->place_rank[from]];
-        guint32 at = by[from * play->passes + waits->microbatch];
-        if (i == 1 || !step->paired
-            || other->step_end_s[at] + play->messages.delay_s >= start_s - 1e-12)
-          break;
-      }
-    add_step (chain, player, step, index, from != NOBODY);
+    Cause cause = { player, index - 1 };
+    gboolean waited = start_s > own_s + 1e-12 && find_last_sender (&finder, player, step, &cause);
+    add_step (chain, player, step, index, waited);
     add_parts (play, player, index, parts_s);
-    if (from != NOBODY) {
-      const guint32 *by = waits->kind == MODEL_STEP_FORWARD ? finder.forward : finder.gradient;
-      player = &play->players[player->lane * play->pp + play->place_rank[from]];
-      index = by[from * play->passes + waits->microbatch];
-      parts_s[COST_PART_P2P] += MAX (start_s - player->step_end_s[index], 0);
-    } else if (index > 0) {
-      parts_s[COST_PART_OTHER] += MAX (start_s - own_s, 0);
-      index--;
-    } else
+    if (!waited && index == 0)
       break;
+    player = cause.player;
+    index = cause.index;
+    parts_s[waited ? COST_PART_P2P : COST_PART_OTHER]
+        += MAX (start_s - player->step_end_s[index], 0);
   }
   g_free (finder.forward);
 }

@@ -365,6 +365,71 @@ keep_link (Node *node, guint32 link, double capacity, GByteArray *key)
   }
 }
 
+/* ---- nodes that see the same ---- */
+
+static void
+put_peer (const Node *node, guint32 rank, guint32 peer, GByteArray *out)
+{
+  const guint8 bytes[2] = { is_here (node, peer) ? (guint8)(peer - node->start) : 255,
+                            peer / node->domain != rank / node->domain };
+  g_byte_array_append (out, bytes, sizeof bytes);
+}
+
+/* Where @rank stands in its group, as far as the node's links can tell. */
+static void
+put_group (const Node *node, const ModelGroup *group, guint32 base, guint32 rank, GByteArray *out)
+{
+  guint32 n = group->size, s = group->stride, at = (rank - base) / s;
+  guint32 domain = node->start - node->start % node->domain;
+  guint32 numbers[2] = { MIN (at, (rank - node->start) / s),
+                         members_between (group, base, domain, domain + node->domain) };
+  guint8 crosses = base / node->domain != (base + (n - 1) * s) / node->domain;
+  g_byte_array_append (out, (const guint8 *)numbers, sizeof numbers);
+  g_byte_array_append (out, &crosses, 1);
+  put_peer (node, rank, base + (at + 1) % n * s, out);
+  put_peer (node, rank, base + (at + n - 1) % n * s, out);
+}
+
+static void
+put_traffic (const Node *node, guint traffic, guint32 rank, GByteArray *out)
+{
+  const SimLinks *links = node->links;
+  guint32 pp = links->map.pp, stage = stage_of (node, rank);
+
+  if (traffic == SIM_TRAFFIC_NEXT || traffic == SIM_TRAFFIC_BACK) {
+    put_peer (node, rank, rank_in_stage (node, rank, (stage + 1) % pp), out);
+    put_peer (node, rank, rank_in_stage (node, rank, (stage + pp - 1) % pp), out);
+  } else if (traffic == SIM_TRAFFIC_MIRROR || traffic == MODEL_GROUP_EMBEDDING)
+    put_peer (node, rank, rank_in_stage (node, rank, pp - 1 - stage), out);
+  else
+    put_group (node, &links->map.groups[traffic],
+               model_rankmap_group_base (&links->map, (ModelGroupKind)traffic, rank), rank, out);
+}
+
+/* All that decides which source loads which link of the node. */
+static void
+describe_node (const Node *node, GByteArray *out)
+{
+  g_byte_array_set_size (out, 0);
+  for (guint32 rank = node->start; rank < MIN (node->start + node->node, node->world); rank++) {
+    guint32 stage = stage_of (node, rank);
+    g_byte_array_append (out, (const guint8 *)&stage, sizeof stage);
+    for (guint kind = 0; kind < N_KINDS; kind++)
+      if (node->links->used[kind])
+        put_traffic (node, kind / SIM_PATTERN_N_KINDS, rank, out);
+  }
+}
+
+/* Where a pipeline rank stands for its groups, nodes that see the same load the same links. */
+static gboolean
+is_new (Node *node, GHashTable *seen, GByteArray *key)
+{
+  if (node->links->full)
+    return TRUE;
+  describe_node (node, key);
+  return g_hash_table_add (seen, g_bytes_new (key->data, key->len));
+}
+
 static void
 look_at_node (Node *node, const double *capacities, GByteArray *key)
 {
@@ -422,8 +487,11 @@ sim_links_build (SimLinks *links)
   g_autoptr (GByteArray) key = g_byte_array_new ();
   for (guint32 link = 0; link < node.n_links; link++)
     capacities[link] = usable_capacity (links, loads, link);
+  g_autoptr (GHashTable) seen
+      = g_hash_table_new_full (g_bytes_hash, g_bytes_equal, (GDestroyNotify)g_bytes_unref, NULL);
   for (; node.start < node.world; node.start += node.node)
-    look_at_node (&node, capacities, key);
+    if (is_new (&node, seen, key))
+      look_at_node (&node, capacities, key);
   g_array_unref (node.rows);
   g_ptr_array_unref (node.spare);
   sort_entries (links);

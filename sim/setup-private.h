@@ -8,4 +8,6 @@ void sim_rank_memory (const SimCase *c, guint32 pp_rank, guint64 *out_static, gu
                       guint64 *out_closed);
 /* Players and who waits for whom (sim/players.c). */
 gboolean sim_players_init (SimPlay *play, GError **error);
+/* The accounts of a play that is over. */
+void sim_fill_result (const SimPlay *play, SimResult *out);
 G_END_DECLS
