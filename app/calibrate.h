@@ -28,7 +28,8 @@ typedef struct {
   char *source;        /* (owned) */
 } AppFitted;
 
-/* Errors of families after some of their rows were seen: over all families, by row. */
+/* Errors of families after some of their rows were seen: over all families, by row. The scored rows
+ * are the same for every number seen, none of them in a group of a row that any number shows. */
 typedef struct {
   guint seen;
   AppErrorStats step_time;

@@ -36,7 +36,8 @@ count_up (GHashTable *counts, const char *name)
 static guint
 setting_of (CalibrateData *data, const ValidateCase *c)
 {
-  CalibrateSetting setting = { .machine = c->setting.machine, .profile = c->setting.profile->name };
+  CalibrateSetting setting
+      = { .machine = c->setting.machine, .profile = c->setting.profile->calibration };
 
   for (guint i = 0; i < data->settings->len; i++) {
     const CalibrateSetting *known = &g_array_index (data->settings, CalibrateSetting, i);

@@ -53,7 +53,7 @@ setting_load (AppSetting *setting, const AppInputs *inputs, GError **error)
     return FALSE;
   setting->dropout = inputs->dropout;
   return cost_numbers_init (&setting->numbers, setting->calibration, setting->machine,
-                            setting->profile->name, error);
+                            setting->profile->calibration, error);
 }
 
 gboolean

@@ -1,5 +1,5 @@
 /* cli/cmd_predict.c - plait predict: one layout, one prediction. */
-#include "app/predict.h"
+#include "app/fixes.h"
 #include "cli/cli.h"
 #include "cli/plan_text.h"
 
@@ -52,6 +52,7 @@ run (const CliVerb *verb, int argc, char **argv)
   g_auto (CliCommon) common = { 0 };
   g_autoptr (GError) error = NULL;
   g_autoptr (DbPlan) plan = NULL;
+  g_autoptr (GPtrArray) fixes = NULL;
   AppPredictRequest request = { 0 };
   CliExit code = CLI_DONE;
   const GOptionEntry entries[] = {
@@ -76,7 +77,8 @@ run (const CliVerb *verb, int argc, char **argv)
   plan = app_predict (&request, &error);
   if (plan == NULL || (common.db != NULL && !app_predict_store (plan, common.db, &error)))
     return cli_fail (&common, error);
-  cli_output_plan (plan, &common);
+  fixes = common.csv ? NULL : app_fixes (&request, NULL);
+  cli_output_plan (plan, fixes, &common);
   return plan->plan.prediction.fits ? CLI_DONE : CLI_NO;
 }
 

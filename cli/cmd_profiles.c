@@ -12,11 +12,12 @@ add_profile (JsonBuilder *builder, const ModelProfile *p)
   } switches[] = {
     { "fused_norm", p->fused_norm },
     { "fused_activation", p->fused_activation },
-    { "fused_rope", p->fused_rope },
     { "fused_residual", p->fused_residual },
     { "fused_cross_entropy", p->fused_cross_entropy },
     { "compiled", p->compiled },
     { "keeps_everything", p->keeps_everything },
+    { "selective_by_op", p->selective_by_op },
+    { "keeps_stage_output", p->keeps_stage_output },
     { "shards_main_grad_zero1", p->shards_main_grad_zero1 },
     { "overlap_tp", p->overlap_tp },
     { "overlap_dp", p->overlap_dp },
@@ -39,6 +40,7 @@ add_profile (JsonBuilder *builder, const ModelProfile *p)
     { "reduce_bytes", p->reduce_bytes },
     { "logits_peak_bytes", p->logits_peak_bytes },
     { "logits_kept_bytes", p->logits_kept_bytes },
+    { "context_bytes", p->context_bytes },
   };
 
   json_builder_begin_object (builder);
@@ -53,7 +55,9 @@ add_profile (JsonBuilder *builder, const ModelProfile *p)
   for (gsize i = 0; i < G_N_ELEMENTS (numbers); i++)
     cli_json_number (builder, numbers[i].key, numbers[i].value);
   cli_json_count (builder, "bucket_elements", (gint64)p->bucket_elements);
+  cli_json_count (builder, "live_elements", (gint64)p->live_elements);
   cli_json_count (builder, "fsdp_units_in_flight", p->fsdp_units_in_flight);
+  cli_json_count (builder, "max_zero", p->max_zero);
   cli_json_count (builder, "max_zero_with_pp", p->max_zero_with_pp);
   cli_json_count (builder, "loss_chunks", p->loss_chunks);
   cli_json_count (builder, "vocab_multiple", p->vocab_multiple);

@@ -139,6 +139,32 @@ cli_print_plan (const DbPlan *plan, const CliCommon *common)
   }
 }
 
+static void
+print_fixes (const GPtrArray *fixes)
+{
+  g_autoptr (CliTable) table = cli_table_new ();
+
+  if (fixes == NULL || fixes->len == 0)
+    return;
+  puts ("\nWhat lowers the risk of running out of memory, cheapest in time first");
+  cli_table_column (table, "change", CLI_LEFT);
+  cli_table_column (table, "risk", CLI_RIGHT);
+  cli_table_column (table, "peak GiB", CLI_RIGHT);
+  cli_table_column (table, "step", CLI_RIGHT);
+  cli_table_column (table, "cost", CLI_RIGHT);
+  for (guint i = 0; i < fixes->len; i++) {
+    const AppFix *fix = g_ptr_array_index (fixes, i);
+
+    cli_table_row (table);
+    cli_table_cell (table, "%s", fix->what);
+    cli_table_cell_owned (table, cli_format_risk (fix->oom_risk));
+    cli_table_cell (table, "%.1f", (double)fix->peak_bytes / GIB);
+    cli_table_cell_owned (table, base_units_format_seconds (fix->step_s));
+    cli_table_cell (table, "%+.1f %%", 100 * fix->cost_ratio);
+  }
+  cli_table_print (table, stdout, FALSE);
+}
+
 /* ---- many plans ---- */
 
 static const char *const text_headers[] = { "rank",      "layout",    "step", "10 % … 90 %",
@@ -271,18 +297,20 @@ cli_plan_table_add (CliTable *table, const DbPlan *plan, gboolean csv, gboolean 
 /* ---- one plan, as asked ---- */
 
 void
-cli_output_plan (const DbPlan *plan, const CliCommon *common)
+cli_output_plan (const DbPlan *plan, const GPtrArray *fixes, const CliCommon *common)
 {
   if (common->json) {
     g_autoptr (JsonBuilder) builder = json_builder_new ();
 
-    cli_json_plan (builder, plan);
+    cli_json_plan_with_fixes (builder, plan, fixes);
     cli_json_print (builder);
   } else if (common->csv) {
     g_autoptr (CliTable) table = cli_plan_table_new (TRUE, TRUE);
 
     cli_plan_table_add (table, plan, TRUE, TRUE);
     cli_table_print (table, stdout, TRUE);
-  } else
+  } else {
     cli_print_plan (plan, common);
+    print_fixes (fixes);
+  }
 }

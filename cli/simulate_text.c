@@ -23,6 +23,8 @@ cli_traffic_names (guint32 traffic)
                 { MODEL_GROUP_HSDP_SHARD, "dp shard" },
                 { MODEL_GROUP_HSDP_REPLICATE, "dp copies" },
                 { MODEL_GROUP_EDP, "expert dp" },
+                { MODEL_GROUP_EDP_SHARD, "expert dp shard" },
+                { MODEL_GROUP_EDP_REPLICATE, "expert dp copies" },
                 { MODEL_GROUP_EMBEDDING, "embedding" },
                 { SIM_TRAFFIC_NEXT, "activations" },
                 { SIM_TRAFFIC_BACK, "gradients back" },

@@ -123,7 +123,10 @@ typedef struct {
   double overlap_ep_ratio;         /* share of expert all-to-all hidden */
   double attention_portable_ratio; /* 1: portable kernels (FA2, SDPA), 0: the vendor's newest */
   double reserved_ratio;           /* reserved over allocated */
-  double need_ratio;               /* need over allocated, in the OOM risk */
+  double need_ratio;               /* need over allocated, in the OOM risk, where segments cannot
+                                      grow */
+  double need_changing_ratio;      /* further, of what comes and goes within a step */
+  double sigma_need;               /* log sd of need where the framework's runs were measured */
   double sigma;                    /* log sd of step times of this framework, predicted unseen */
 } CostProfileNumbers;
 
@@ -146,21 +149,26 @@ typedef struct {
   double sink_ratio;          /* of an unfused pass, added to kernels with attention sinks */
   double score_forward_bytes; /* unfused attention: HBM bytes per score */
   double score_backward_bytes;
-  double moe_host_factor;    /* host time of a MoE layer over a dense one */
-  double expert_host_s;      /* and per local expert */
+  double moe_host_factor; /* host time of a MoE layer over a dense one */
+  double expert_host_s;   /* and per local expert */
+  double graph_layer_ratio,
+      graph_full_ratio; /* host time left with CUDA graphs of layers or parts of
+                                                 them, and of the whole iteration */
+  double host_adam_s;   /* optimizer on the host: per parameter of a node */
   double interference_ratio; /* how much longer a kernel takes while a collective runs beside it
                                 (SMs and HBM that NCCL takes); simulation only: the fitted overlaps
                                 of tier 2 were measured with it */
 } CostStepNumbers;
 
 typedef struct {
-  double context_bytes_default;
   double allocated_extra_bytes; /* libraries' own allocations through the pool */
   double communicator_bytes;
   double cublas_workspace_bytes; /* the GPU's */
   double imbalance_ratio;        /* hottest expert rank over the mean, real routing */
-  double sigma_dense, sigma_moe; /* log sd of need */
-  double sigma_assumed;          /* added to it when the recompute or kernel is assumed */
+  /* log sd of need, in quadrature to the profile's: */
+  double sigma_moe;     /* mixtures of experts */
+  double sigma_assumed; /* recompute or kernel assumed */
+  double sigma_unseen;  /* once for each thing that no published peak has tested */
 } CostMemoryNumbers;
 
 /* Log standard deviations of step time; the additions are in quadrature. */
@@ -219,7 +227,8 @@ typedef struct {
   CostSpread spread[COST_SPREAD_N_KINDS];
   gboolean link_measured[TOPO_LINK_CLASS_N_KINDS];
   gboolean fabric_measured;
-  gboolean old_nccl; /* cost_numbers_old_nccl() */
+  gboolean profile_measured; /* the profile's numbers are its own */
+  gboolean old_nccl;         /* cost_numbers_old_nccl() */
   CostMemoryNumbers memory;
   CostUncertaintyNumbers uncertainty;
   double nvls_share;  /* gpu.nvls_share */

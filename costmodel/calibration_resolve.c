@@ -73,7 +73,9 @@ report_gpu (CostNumbers *numbers, const TopoMachine *machine, const Candidates *
                                       gpu->slug, gpu->generation));
     return;
   }
-  if (own == NULL && !g_strv_contains ((const char *const *)generation->gpus, gpu->slug))
+  /* A group of its own rarely has every key: the rest are its generation's. */
+  if (generation != NULL && !g_strv_contains ((const char *const *)generation->gpus, gpu->slug)
+      && memchr (answered, 1, cost_sections[COST_SECTION_GPU].n_keys) != NULL)
     assume (numbers,
             g_strdup_printf ("gpu=%s: numbers of generation %s", gpu->slug, gpu->generation));
   g_autoptr (GString) keys = g_string_new (NULL);
@@ -117,15 +119,33 @@ resolve_gpu (CostNumbers *numbers, const CostCalibration *calibration, const Top
   return TRUE;
 }
 
-/* A group that is @name's or the default's; *out_own: it is @name's, and measured. */
+/* The group of the longest "x-y" of "x-y-z" that has one, down to "x". */
+static const CostCalibrationGroup *
+find_parent (const CostCalibration *calibration, CostSection section, const char *name)
+{
+  g_autofree char *stem = g_strdup (name);
+  const CostCalibrationGroup *parent = NULL;
+  char *dash = stem != NULL ? strrchr (stem, '-') : NULL;
+  for (; dash != NULL && parent == NULL; dash = strrchr (stem, '-')) {
+    *dash = '\0';
+    parent = cost_calibration_find (calibration, section, stem);
+  }
+  return parent;
+}
+
+/* A group that is @name's, or that of the profile that it is a kind of ("deepspeed" for
+ * "deepspeed-zero3"), or the default's; *out_own: it is no default, and measured. */
 static gboolean
 resolve_named (void *into, const CostCalibration *calibration, CostSection section,
                const char *name, gboolean *out_own, GError **error)
 {
-  Candidates candidates = { { cost_calibration_find (calibration, section, name),
-                              cost_calibration_find (calibration, section, "default") },
-                            2 };
-  *out_own = candidates.groups[0] != NULL && !candidates.groups[0]->assumed;
+  const CostCalibrationGroup *own = cost_calibration_find (calibration, section, name);
+  const CostCalibrationGroup *parent
+      = section == COST_SECTION_PROFILE ? find_parent (calibration, section, name) : NULL;
+  const CostCalibrationGroup *nearest = parent != NULL ? parent : own;
+  Candidates candidates
+      = { { own, parent, cost_calibration_find (calibration, section, "default") }, 3 };
+  *out_own = nearest != NULL && !nearest->assumed;
   return fill (into, section, &candidates, calibration->file, NULL, error);
 }
 
@@ -176,6 +196,7 @@ resolve_rest (CostNumbers *numbers, const CostCalibration *calibration, const To
                                       topo_fabric_name (machine->fabric)));
   if (!resolve_named (&numbers->profile, calibration, COST_SECTION_PROFILE, profile, &own, error))
     return FALSE;
+  numbers->profile_measured = own;
   if (!own)
     assume (numbers, g_strdup_printf ("profile=%s: numbers not measured", profile));
   return resolve_collectives (numbers, calibration, error)

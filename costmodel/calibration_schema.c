@@ -74,9 +74,11 @@ static const CostKey profile_keys[] = {
   RATIO ("overlap_wgrad", CostProfileNumbers, overlap_wgrad_ratio, 0, 1),
   RATIO ("overlap_dp", CostProfileNumbers, overlap_dp_ratio, 0, 1),
   RATIO ("overlap_ep", CostProfileNumbers, overlap_ep_ratio, 0, 1),
-  RATIO ("attention_portable", CostProfileNumbers, attention_portable_ratio, 0, 1),
+  RATIO ("attention_portable", CostProfileNumbers, attention_portable_ratio, 0, 4),
   RATIO ("reserved", CostProfileNumbers, reserved_ratio, 1, 10),
   RATIO ("need", CostProfileNumbers, need_ratio, 0.5, 10),
+  RATIO ("need_changing", CostProfileNumbers, need_changing_ratio, 0.5, 10),
+  RATIO ("sigma_need", CostProfileNumbers, sigma_need, 1e-4, 3),
   RATIO ("sigma", CostProfileNumbers, sigma, 1e-4, 3),
 };
 
@@ -129,16 +131,18 @@ static const CostKey step_keys[] = {
   RATIO ("moe_host", CostStepNumbers, moe_host_factor, 0, 100),
   TIME ("expert_host", CostStepNumbers, expert_host_s, 1),
   RATIO ("interference", CostStepNumbers, interference_ratio, 0, 2),
+  RATIO ("graph_layer", CostStepNumbers, graph_layer_ratio, 0, 1),
+  RATIO ("graph_full", CostStepNumbers, graph_full_ratio, 0, 1),
+  TIME ("host_adam", CostStepNumbers, host_adam_s, 1),
 };
 
 static const CostKey memory_keys[] = {
-  BYTES ("context", CostMemoryNumbers, context_bytes_default, 1e11),
   BYTES ("allocated_extra", CostMemoryNumbers, allocated_extra_bytes, 1e11),
   BYTES ("communicator", CostMemoryNumbers, communicator_bytes, 1e11),
   RATIO ("expert_imbalance", CostMemoryNumbers, imbalance_ratio, 1, 100),
-  RATIO ("sigma_dense", CostMemoryNumbers, sigma_dense, 1e-4, 3),
-  RATIO ("sigma_moe", CostMemoryNumbers, sigma_moe, 1e-4, 3),
+  RATIO ("sigma_moe", CostMemoryNumbers, sigma_moe, 0, 3),
   RATIO ("sigma_assumed", CostMemoryNumbers, sigma_assumed, 0, 3),
+  RATIO ("sigma_unseen", CostMemoryNumbers, sigma_unseen, 0, 3),
 };
 
 static const CostKey uncertainty_keys[] = {

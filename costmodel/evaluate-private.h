@@ -3,16 +3,22 @@
 #include "costmodel/pieces.h"
 G_BEGIN_DECLS
 
+/* Log standard deviation of the need of a layout: the profile's, wider for mixtures of experts,
+ * where flags were assumed, and for each thing that no published peak has tested. */
+double cost_need_sigma (const CostProblem *problem, const ModelLayout *layout,
+                        const CostTemplate *tmpl);
+
 /* After the last backward. */
 typedef struct {
   double dp_s, tp_s, optimizer_s;
   double sum_s;
 } CostTail;
-/* @stage_s: forward and backward of one micro-batch on this rank, under which traffic can hide. */
+/* @stage: one micro-batch on this rank: the reduction can hide under its backward, the gather of
+ * parameters under the next step's first forward. */
 void cost_tail (CostTail *out, const CostProblem *problem, const ModelLayout *layout,
                 const CostTemplate *tmpl, const CostPlacement *placement,
                 const CostStageContent *content, const CostWeights *weights, guint64 microbatches,
-                double stage_s);
+                const CostStageTime *stage);
 
 /* The pipeline's share of the step from the makespans with and without messages. */
 static inline double

@@ -36,12 +36,11 @@ typedef struct {
  * Whatever the layout's ZeRO stage, the shard groups are those of ZeRO 1 and up.
  */
 typedef struct {
-  CostGroup dp, edp, shard, replicate, embedding, tp;
+  CostGroup dp, edp, shard, replicate, expert_shard, expert_replicate, embedding, tp;
   TopoGroupShape dp_shape, edp_shape, pair_shape;
   CostShards shards;
   double p2p_s;           /* one boundary message, alone */
   double straggler_ratio; /* of the step, at the problem's gpus */
-  double sigma;           /* of need */
   /* FSDP without pipeline: what gathering and reducing adds to a pass, by part */
   double fsdp_forward_s[COST_MAX_RUN_KINDS], fsdp_backward_s[COST_MAX_RUN_KINDS];
   double fsdp_plain_forward_s[COST_MAX_RUN_KINDS], fsdp_plain_backward_s[COST_MAX_RUN_KINDS];
@@ -99,7 +98,8 @@ typedef struct {
    * and the longest tail */
   double schedule_s, tail_s;
   double tokens_per_s_per_gpu, tflops_per_gpu, mfu;
-  double oom_risk; /* of the worst stage */
+  double oom_risk;   /* of the worst stage */
+  double need_sigma; /* log sd of need */
   guint64 usable_bytes;
   guint32 fullest_stage; /* index into stages: peak, allocated, reserved, memory_bytes are its */
   guint32 n_stages;

@@ -107,8 +107,7 @@ visit_classes (Bound *bound)
     cost_stage_time (&heaviest_time, bound->tmpl, bound->placement, bound->layout,
                      &stages->classes[heaviest_at].content);
   cost_tail (&tail, bound->problem, bound->layout, bound->tmpl, bound->placement,
-             &stages->classes[heaviest_at].content, &heaviest, bound->microbatches,
-             heaviest_time.forward_s + heaviest_time.backward_s);
+             &stages->classes[heaviest_at].content, &heaviest, bound->microbatches, &heaviest_time);
   bound->tail_s = tail.sum_s;
 }
 
@@ -205,5 +204,5 @@ cost_evaluate_bound (const CostProblem *problem, const ModelLayout *layout,
   out->need_bytes = bound.need_bytes;
   out->oom_risk
       = cost_oom_risk_fast ((double)bound.need_bytes, (double)problem->machine->gpu->usable_bytes,
-                            placement->sigma);
+                            cost_need_sigma (problem, layout, tmpl));
 }

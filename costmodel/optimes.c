@@ -145,8 +145,8 @@ cost_op_times (const CostContext *context, const ModelLayout *layout, const Mode
                const CostBlock *block, CostOpTime *out)
 {
   const CostNumbers *numbers = context->numbers;
-  double overlap = layout->overlap_tp ? numbers->profile.overlap_tp_ratio
-                                      : numbers->step.unoverlapped_tp_ratio;
+  double overlap = layout->overlap_tp && layout->sp ? numbers->profile.overlap_tp_ratio
+                                                    : numbers->step.unoverlapped_tp_ratio;
   Times times = { numbers, segment, out, 1 - overlap };
   for (guint i = 0; i < segment->n_ops; i++) {
     double time_s = cost_op_s (context, &segment->ops[i]);

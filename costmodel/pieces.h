@@ -9,13 +9,6 @@
 #include <glib.h>
 G_BEGIN_DECLS
 
-/* FSDP shards parameters and no pipeline keeps them gathered: traffic belongs to every pass. */
-static inline gboolean
-cost_is_fsdp (const ModelLayout *layout)
-{
-  return layout->zero == 3 && layout->pp == 1;
-}
-
 /* Does the schedule run a forward together with a backward, under which exchanges hide? */
 static inline gboolean
 cost_has_pairs (ModelScheduleKind schedule)
@@ -90,17 +83,20 @@ void cost_unit_traffic (CostUnitTraffic *out, const CostPlacement *placement,
 
 /* After the last backward of a rank, in this order. */
 typedef struct {
-  CostTransfer reduces[3]; /* gradients; with ZeRO 2 after every micro-batch */
-  double hidden_s;         /* of reduces and gathers together, under the last backward */
+  CostTransfer reduces[2], copies[2]; /* gradients of dense and routed weights; then of a shard's
+                                         copies, once per step */
+  double hidden_s;                    /* of reduces and copies, under the last backward */
   CostTransfer embedding, mirror, replicated;
   double optimizer_s;
   CostTransfer gathers[2];    /* parameters */
+  double gather_hidden_s;     /* of them, under the next step's forward */
   gboolean is_per_microbatch; /* the reduces run after every micro-batch, each hidden alike */
 } CostTailPieces;
-/* @stage_s: as for cost_tail. */
+/* @stage: one micro-batch on this rank, as for cost_tail. */
 void cost_tail_pieces (CostTailPieces *out, const CostProblem *problem, const ModelLayout *layout,
                        const CostTemplate *tmpl, const CostPlacement *placement,
-                       const CostStageContent *content, const CostWeights *weights, double stage_s);
+                       const CostStageContent *content, const CostWeights *weights,
+                       const CostStageTime *stage);
 /* Exposed traffic of @pieces with @microbatches, optimizer included: the tail's sum. */
 double cost_tail_pieces_sum (const CostTailPieces *pieces, guint64 microbatches);
 G_END_DECLS

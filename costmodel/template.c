@@ -1,7 +1,6 @@
 /* costmodel/template.c - lowers and prices each part of the model once. */
 #include "costmodel/template.h"
 #include "costmodel/error.h"
-#include <string.h>
 
 /* 2⁴⁸ bytes (256 TiB) for one layer: far above any GPU, and low enough that thousands of layers
  * do not overflow 64 bits. */
@@ -80,24 +79,22 @@ cost_template_init (CostTemplate *out, const ModelArch *arch, const CostBlockKin
   ModelRankMap map;
   model_rankmap_init (&map, layout);
   g_return_val_if_fail (map.world == gpus, FALSE);
-  memset (out, 0, sizeof *out);
-  cost_context_init (&out->context, machine, profile, numbers, &map);
+  cost_context_init_groups (&out->context, machine, profile, numbers, &map, COST_SEGMENT_GROUPS);
   if (!(out->context.peak_flop_per_s[layout->dtype] > 0)) {
     g_set_error (error, COST_ERROR, COST_ERROR_NO_DATA, "GPU '%s' has no peak for dtype=%s",
                  machine->gpu->slug, model_dtype_name (layout->dtype));
     return FALSE;
   }
   out->n_kinds = kinds->n_kinds;
+  out->is_moe = FALSE;
   out->element_bytes = model_dtype_bits (model_dtype_storage (layout->dtype)) / 8.0;
   guint64 rows = model_shard_ceil (layout->mbs * job->seq, layout->cp);
   if (layout->sp && layout->tp > 1)
     rows = model_shard_ceil (rows, layout->tp);
   out->boundary_bytes = rows * arch->hidden * (guint64)out->element_bytes;
-  if (arch->tied) {
-    guint64 vocab
-        = model_params_padded_vocab (arch->vocab, layout->tp, MAX (profile->vocab_multiple, 1));
-    out->tied_weight_count = vocab / layout->tp * arch->hidden;
-  }
+  out->tied_weight_count
+      = arch->tied ? model_params_word_embedding_count (arch, layout->tp, profile->vocab_multiple)
+                   : 0;
   return check_widest (arch, job, layout, error)
          && price_blocks (out, arch, kinds, job, layout, error)
          && price_part (&out->embedding, out, arch, job, layout, MODEL_PART_EMBEDDING, 0,

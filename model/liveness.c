@@ -71,6 +71,8 @@ model_segment_memory (const ModelSegment *segment, ModelSegmentMemory *out)
       out->logits_kept_bytes += tensor->local_bytes;
     else
       out->kept_bytes += tensor->local_bytes;
+    if (tensor->routed)
+      out->routed_kept_bytes += tensor->local_bytes;
     if (i == segment->input)
       out->input_bytes = tensor->local_bytes;
   }

@@ -36,6 +36,7 @@ typedef struct {
   guint8 dtype;     /* ModelDtype */
   guint8 n_dims;
   guint8 kept;      /* alive from forward to backward: counts as activation memory */
+  gboolean routed;  /* rows are tokens as the router sends them */
   guint64 shape[4]; /* global */
   ModelPlacement placement[MODEL_MESH_N_DIMS];
   guint64 local_bytes;

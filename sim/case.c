@@ -13,7 +13,8 @@ init_map (SimCase *c, GError **error)
   gsize n_stages = (gsize)model_layout_n_stages (&c->layout);
   g_autofree guint32 *layers = g_new0 (guint32, MAX (n_stages, 1));
 
-  if (n_stages > arch->layers || !model_stages_layers (arch, &c->layout, layers)) {
+  if (n_stages > arch->layers
+      || !model_stages_layers (arch, &c->layout, c->problem->profile, layers)) {
     g_set_error (error, MODEL_ERROR, MODEL_ERROR_ILLEGAL,
                  "stages of pp=%u vpp=%u do not sum to the %u layers of '%s', or one is empty",
                  c->layout.pp, c->layout.vpp, arch->layers, arch->name);
@@ -53,4 +54,30 @@ sim_case_clear (SimCase *c)
   cost_stage_map_clear (&c->map);
   g_free (c->tmpl);
   memset (c, 0, sizeof *c);
+}
+
+const CostGroup *
+sim_case_group (const SimCase *c, ModelGroupKind traffic, const TopoGroupShape **out_shape)
+{
+  const CostPlacement *at = &c->placement;
+
+  switch (traffic) {
+  case MODEL_GROUP_DP:
+  case MODEL_GROUP_DPCP:
+  case MODEL_GROUP_HSDP_SHARD:
+  case MODEL_GROUP_HSDP_REPLICATE:
+    *out_shape = &at->dp_shape;
+    return &at->dp;
+  case MODEL_GROUP_EDP:
+  case MODEL_GROUP_EDP_SHARD:
+  case MODEL_GROUP_EDP_REPLICATE:
+    *out_shape = &at->edp_shape;
+    return &at->edp;
+  case MODEL_GROUP_EMBEDDING:
+    *out_shape = &at->pair_shape;
+    return &at->embedding;
+  default:
+    *out_shape = &c->tmpl->context.shapes[traffic];
+    return &c->tmpl->context.groups[traffic];
+  }
 }

@@ -269,9 +269,7 @@ reduce_after (const SimPlay *play, const Player *player, const ModelStep *step)
   const Tail *tail = player->tail;
   gboolean ends = step->kind == MODEL_STEP_BACKWARD || step->kind == MODEL_STEP_BACKWARD_WEIGHT;
   gboolean is_last = player->step + 1 >= play->schedule->n_used[player->pp_rank];
-  return tail->is_per_microbatch && ends && !is_last && step->chunk == 0 && play->pp == 1
-             ? &tail->gradients
-             : NULL;
+  return tail->is_per_microbatch && ends && !is_last && step->chunk == 0 ? &tail->each : NULL;
 }
 
 static gboolean

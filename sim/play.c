@@ -71,6 +71,7 @@ scale_all (SimPlay *play, const double *scale)
   for (guint32 r = 0; r < play->pp; r++) {
     Tail *tail = &play->tails[r];
     scale_op (&tail->gradients, scale);
+    scale_op (&tail->each, scale);
     scale_op (&tail->optimizer, scale);
     scale_op (&tail->gather, scale);
     for (guint i = 0; i < tail->n_transfers; i++)
@@ -120,6 +121,7 @@ note_traffic (SimPlay *play)
       }
     }
     sim_links_note (play->links, r, &tail->gradients);
+    sim_links_note (play->links, r, &tail->each);
     sim_links_note (play->links, r, &tail->gather);
     for (guint i = 0; i < tail->n_transfers; i++) {
       guint traffic = tail->transfers[i].traffic;

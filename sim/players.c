@@ -152,6 +152,7 @@ static gboolean
 is_over_data (guint kind)
 {
   return kind == MODEL_GROUP_DP || kind == MODEL_GROUP_DPCP || kind == MODEL_GROUP_EDP
+         || kind == MODEL_GROUP_EDP_SHARD || kind == MODEL_GROUP_EDP_REPLICATE
          || kind == MODEL_GROUP_HSDP_SHARD || kind == MODEL_GROUP_HSDP_REPLICATE;
 }
 

@@ -21,7 +21,7 @@ static SimOp
 transfer_op (const SimCase *c, const CostTransfer *transfers, guint n, const char *name,
              SimStream stream, CostPart part)
 {
-  const CostContext *context = &c->tmpl->context;
+  const TopoGroupShape *shape;
   SimOp op
       = { .name = name, .stream = (guint8)stream, .part = (guint8)part, .phase = MODEL_PHASE_TAIL };
   const CostTransfer *main = longest (transfers, n, &op.duration_s);
@@ -29,8 +29,8 @@ transfer_op (const SimCase *c, const CostTransfer *transfers, guint n, const cha
   if (main == NULL)
     return op;
   op.traffic = (guint8)main->group;
-  sim_op_set_load (&op, &context->groups[main->group], &context->shapes[main->group],
-                   main->collective, main->bytes, main->time_s);
+  const CostGroup *group = sim_case_group (c, main->group, &shape);
+  sim_op_set_load (&op, group, shape, main->collective, main->bytes, main->time_s);
   return op;
 }
 
@@ -39,14 +39,6 @@ add_transfer (Tail *tail, SimOp op)
 {
   if (op.duration_s > 0)
     tail->transfers[tail->n_transfers++] = op;
-}
-
-/* Of traffic that hides under the last backward, reductions hide first. */
-static void
-expose_gather (Tail *tail)
-{
-  double reduce_s = tail->gradients.duration_s, both_s = reduce_s + tail->gather.duration_s;
-  tail->gather.exposed_s = MAX (both_s - tail->hidden_s, 0) - MAX (reduce_s - tail->hidden_s, 0);
 }
 
 void
@@ -60,18 +52,17 @@ sim_tail_init (Tail *tail, const SimCase *c, guint32 pp_rank)
   cost_weights_count (&weights, c->tmpl, &class->content, c->layout.pp > 1);
   cost_stage_time (&time, c->tmpl, &c->placement, &c->layout, &class->content);
   cost_tail_pieces (&pieces, c->problem, &c->layout, c->tmpl, &c->placement, &class->content,
-                    &weights, time.forward_s + time.backward_s);
+                    &weights, &time);
   *tail = (Tail){ .hidden_s = pieces.hidden_s, .is_per_microbatch = pieces.is_per_microbatch };
-  tail->gradients = transfer_op (c, pieces.reduces, G_N_ELEMENTS (pieces.reduces),
-                                 "reduce_gradients", SIM_STREAM_DP, COST_PART_DP);
+  const CostTransfer gradients[]
+      = { pieces.reduces[0], pieces.copies[0], pieces.reduces[1], pieces.copies[1] };
+  tail->gradients = transfer_op (c, gradients, G_N_ELEMENTS (gradients), "reduce_gradients",
+                                 SIM_STREAM_DP, COST_PART_DP);
+  tail->each = transfer_op (c, pieces.reduces, G_N_ELEMENTS (pieces.reduces), "reduce_gradients",
+                            SIM_STREAM_DP, COST_PART_DP);
   tail->gather = transfer_op (c, pieces.gathers, G_N_ELEMENTS (pieces.gathers), "gather_parameters",
                               SIM_STREAM_DP, COST_PART_DP);
-  expose_gather (tail);
-  if (pieces.is_per_microbatch && c->layout.pp > 1) {
-    /* after every micro-batch, between passes of others: taken together here */
-    double shown_s = MAX (tail->gradients.duration_s - tail->hidden_s, 0);
-    tail->gradients.duration_s += ((double)c->microbatches - 1) * shown_s;
-  }
+  tail->gather.exposed_s = MAX (tail->gather.duration_s - pieces.gather_hidden_s, 0);
   add_transfer (tail, transfer_op (c, &pieces.embedding, 1, "embedding_gradient",
                                    SIM_STREAM_PP_NEXT, COST_PART_DP));
   SimOp mirror

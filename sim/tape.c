@@ -57,7 +57,7 @@ piece_init (Piece *piece, const Builder *b, ModelPart part, guint run, ModelReco
   piece->plain_kept_bytes = plain->memory.kept_bytes;
   cost_op_times (&c->tmpl->context, &c->layout, piece->segment, block, piece->times);
   model_segment_alive (piece->segment, piece->work_bytes, piece->logits_bytes);
-  if (cost_is_fsdp (&c->layout))
+  if (model_zero_moves_per_microbatch (&c->layout, 3))
     cost_unit_traffic (&piece->traffic, &c->placement, problem->profile, c->tmpl->element_bytes,
                        block);
   return TRUE;
@@ -229,7 +229,8 @@ push_transfer (Reel *reel, const CostTransfer *transfer, ModelOpPhase phase, con
   const SimCase *c = reel->b->c;
   if (!(transfer->time_s > 0))
     return;
-  gboolean is_expert = transfer->group == MODEL_GROUP_EDP;
+  const TopoGroupShape *shape;
+  const CostGroup *group = sim_case_group (c, transfer->group, &shape);
   SimOp op = { .duration_s = transfer->time_s,
                .exposed_s = less_interference (transfer->time_s, added_s * transfer->time_s / all_s,
                                                reel->b->share),
@@ -238,9 +239,7 @@ push_transfer (Reel *reel, const CostTransfer *transfer, ModelOpPhase phase, con
                .part = COST_PART_DP,
                .phase = (guint8)phase,
                .traffic = (guint8)transfer->group };
-  sim_op_set_load (&op, is_expert ? &c->placement.edp : &c->placement.shard,
-                   is_expert ? &c->placement.edp_shape : &c->placement.dp_shape,
-                   transfer->collective, transfer->bytes, transfer->time_s);
+  sim_op_set_load (&op, group, shape, transfer->collective, transfer->bytes, transfer->time_s);
   push (reel, op);
 }
 

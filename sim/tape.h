@@ -93,6 +93,10 @@ gboolean sim_tapes_init (SimTapes *tapes, const SimCase *c, double interference_
 void sim_tapes_clear (SimTapes *tapes);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SimTapes, sim_tapes_clear)
 
+/* The group of @traffic and where it lies; of shards and copies the group they are cut from. */
+const CostGroup *sim_case_group (const SimCase *c, ModelGroupKind traffic,
+                                 const TopoGroupShape **out_shape);
+
 /* The loads of a collective of @time_s over the group of @traffic. */
 void sim_op_set_load (SimOp *op, const CostGroup *group, const TopoGroupShape *shape,
                       ModelCollectiveKind collective, double bytes, double time_s);

@@ -133,7 +133,7 @@ check_tiers (const Setting *s, const ModelLayout *layout, double *out_tightness)
   g_autoptr (CostPipelineScratch) scratch = cost_pipeline_scratch_new ();
   cost_block_kinds_init (&kinds, s->arch, &error);
   assert_no_error (error);
-  assert_true (model_stages_layers (s->arch, layout, layers));
+  assert_true (model_stages_layers (s->arch, layout, s->profile, layers));
   cost_stage_map_init_recompute (&map, s->arch, &kinds, layout->pp, layout->vpp, layout->schedule,
                                  layers, cost_stage_map_recompute_layers (layout));
   cost_template_init (tmpl, s->arch, &kinds, &s->job, layout, s->profile, s->machine, &s->numbers,

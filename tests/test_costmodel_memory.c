@@ -106,6 +106,7 @@ hand_init (Hand *hand)
                                   .fsdp_units_in_flight = 2,
                                   .reshard_after_forward = TRUE };
   hand->numbers.profile.reserved_ratio = hand->numbers.profile.need_ratio = 1;
+  hand->numbers.profile.need_changing_ratio = hand->numbers.memory.imbalance_ratio = 1;
   hand->tmpl.n_kinds = 1;
   hand->tmpl.element_bytes = 2;
   hand->tmpl.context.profile = &hand->profile;
@@ -304,7 +305,7 @@ test_head_and_views (void **state)
   hand.numbers.profile.reserved_ratio = 1.07;
   hand.numbers.profile.need_ratio = 1.2;
   hand.numbers.memory.communicator_bytes = 1000;
-  hand.numbers.memory.context_bytes_default = 5000;
+  hand.profile.context_bytes = 5000;
   hand.shards.communicators = 3;
   CostStageMemory m = hand_memory (&hand, 4);
   guint64 allocated = 12000 + 24000 + 72000 + 605 + 300 + 7 + 1400;
@@ -314,6 +315,36 @@ test_head_and_views (void **state)
   assert_int_equal (m.reserved_bytes, allocated + 7721); /* 0.07 · 110312 = 7721.8 */
   assert_int_equal (m.peak_bytes, allocated + 7721 + 3000 + 5000);
   assert_int_equal (m.need_bytes, 132374 + 8000); /* 1.2 · 110312 = 132374.4 */
+  /* half as much again of what comes and goes: 605 + 300 + 7 + 1400 */
+  hand.numbers.profile.need_changing_ratio = 1.5;
+  m = hand_memory (&hand, 4);
+  assert_int_equal (m.need_bytes, 133530 + 8000); /* 132374.4 + 0.5 · 2312 */
+  hand.profile.expandable_segments = TRUE;
+  m = hand_memory (&hand, 4);
+  assert_int_equal (m.need_bytes, allocated + 8000);
+}
+
+/* Six tenths of what is kept are routed tokens: the hottest rank has a half more of them. FSDP under
+ * a pipeline reduces once per step: gradients are whole. */
+static void
+test_routing_and_late_gradients (void **state)
+{
+  Hand hand;
+  hand_init (&hand);
+  CostStageMemory even = hand_memory (&hand, 4);
+  hand.numbers.memory.imbalance_ratio = 1.5;
+  hand.tmpl.blocks[0].memory.routed_kept_bytes = hand.tmpl.blocks[0].memory.kept_bytes * 3 / 5;
+  hand.tmpl.plain_blocks[0].memory.routed_kept_bytes
+      = hand.tmpl.plain_blocks[0].memory.kept_bytes * 3 / 5;
+  CostStageMemory hot = hand_memory (&hand, 4);
+  assert_int_equal (hot.allocated_bytes, even.allocated_bytes);
+  assert_int_equal (hot.need_bytes, even.need_bytes + even.bytes[COST_MEMORY_ACTIVATIONS] * 3 / 10);
+  hand.layout.zero = 3;
+  guint64 sharded = hand_memory (&hand, 4).bytes[COST_MEMORY_GRADIENTS];
+  hand.layout.pp = 2;
+  guint64 whole = hand_memory (&hand, 4).bytes[COST_MEMORY_GRADIENTS];
+  assert_int_equal (whole, even.bytes[COST_MEMORY_GRADIENTS]);
+  assert_true (sharded < whole);
 }
 
 /* More of anything never needs less. */
@@ -344,10 +375,15 @@ int
 main (void)
 {
   static const struct CMUnitTest fixed[] = {
-    cmocka_unit_test (test_gpt3),      cmocka_unit_test (test_zero_stages),
-    cmocka_unit_test (test_gathers),   cmocka_unit_test (test_fp32_master),
-    cmocka_unit_test (test_in_flight), cmocka_unit_test (test_recompute),
-    cmocka_unit_test (test_step_copy), cmocka_unit_test (test_head_and_views),
+    cmocka_unit_test (test_gpt3),
+    cmocka_unit_test (test_zero_stages),
+    cmocka_unit_test (test_gathers),
+    cmocka_unit_test (test_fp32_master),
+    cmocka_unit_test (test_in_flight),
+    cmocka_unit_test (test_recompute),
+    cmocka_unit_test (test_step_copy),
+    cmocka_unit_test (test_head_and_views),
+    cmocka_unit_test (test_routing_and_late_gradients),
     cmocka_unit_test (test_monotone),
   };
   enum { N_FIXED = G_N_ELEMENTS (fixed) };

@@ -18,6 +18,9 @@ static const PiecesCase cases[] = {
     "tp=4,pp=4,sp=1,recompute=full" },
   { "pieces/fsdp", "llama-3.1-8b", "hgx-h100", "torchtitan", 32, 64, "zero=3" },
   { "pieces/hsdp", "llama-3.1-8b", "hgx-h100", "torchtitan", 32, 64, "zero=3,hsdp=8" },
+  { "pieces/hsdp_moe", "mixtral-8x7b", "hgx-h100", "torchtitan", 64, 64, "zero=3,hsdp=16,ep=4" },
+  { "pieces/zero_1_hsdp", "llama-3.1-8b", "hgx-h100", "megatron", 32, 64,
+    "tp=2,sp=1,zero=1,hsdp=4" },
   { "pieces/zero_2", "llama-3.1-8b", "hgx-h100", "torchtitan", 32, 64, "tp=2,zero=2" },
   { "pieces/mirror", "llama-3.1-8b", "hgx-h100", "megatron", 32, 64,
     "tp=4,pp=4,schedule=dualpipe" },
@@ -77,7 +80,7 @@ test_pieces (void **state)
   }
   cost_placement_init (&placement, &s.problem, &layout, tmpl);
   g_autofree guint32 *layers = g_new0 (guint32, model_layout_n_stages (&layout));
-  assert_true (model_stages_layers (s.arch, &layout, layers));
+  assert_true (model_stages_layers (s.arch, &layout, s.profile, layers));
   cost_stage_map_init (&map, s.arch, &kinds, layout.pp, layout.vpp, layout.schedule, layers);
   for (guint32 i = 0; i < map.n_classes; i++) {
     CostWeights weights;
@@ -86,8 +89,7 @@ test_pieces (void **state)
     const CostStageContent *content = &map.classes[i].content;
     cost_weights_count (&weights, tmpl, content, layout.pp > 1);
     cost_stage_time (&time, tmpl, &placement, &layout, content);
-    cost_tail_pieces (&pieces, &s.problem, &layout, tmpl, &placement, content, &weights,
-                      time.forward_s + time.backward_s);
+    cost_tail_pieces (&pieces, &s.problem, &layout, tmpl, &placement, content, &weights, &time);
     longest_s = MAX (longest_s,
                      cost_tail_pieces_sum (&pieces, model_layout_microbatches (&layout, &s.job)));
   }

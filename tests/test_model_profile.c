@@ -50,12 +50,12 @@ static const FrameworkCase framework_cases[] = {
   { "framework/megatron_commit", "Megatron-LM 23e00ed0963c (TE 2.11, torch 2.10)", "megatron" },
   { "framework/case_is_ignored", "MEGATRON-lm", "megatron" },
   { "framework/megatron_deepspeed", "Megatron-DeepSpeed", "deepspeed" },
-  { "framework/megatron_deepspeed_zero3", "Megatron-DeepSpeed ZeRO-3", "deepspeed" },
+  { "framework/megatron_deepspeed_zero3", "Megatron-DeepSpeed ZeRO-3", "deepspeed-zero3" },
   { "framework/neox", "GPT-NeoX", "deepspeed" },
-  { "framework/bridge", "Megatron-Bridge", "nemo" },
+  { "framework/bridge", "Megatron-Bridge", "nemo-bridge" },
   { "framework/nemo_megatron", "NeMo/Megatron", "nemo" },
   { "framework/automodel", "NeMo AutoModel (FSDP2)", "fsdp" },
-  { "framework/foundry", "llm-foundry FSDP (Composer)", "fsdp" },
+  { "framework/foundry", "llm-foundry FSDP (Composer)", "llm-foundry" },
   { "framework/fsdp_or_deepspeed", "FSDP/DeepSpeed (milabench opt)", "fsdp" },
   { "framework/compiled_fsdp", "LitGPT inductor", "torchtitan" },
   { "framework/jax", "MaxText (JAX GPU)", "generic" },
@@ -67,7 +67,7 @@ static void
 test_framework (void **state)
 {
   const FrameworkCase *c = *state;
-  g_autofree char *slug = model_profile_for_framework (catalog, c->framework);
+  g_autofree char *slug = model_profile_for_run (catalog, c->framework, NULL, NULL);
   assert_string_equal (slug, c->want);
 }
 
@@ -85,7 +85,7 @@ test_published_frameworks_are_claimed (void **state)
     const char *framework = base_csv_get (csv, row, "framework");
     if (!g_hash_table_add (seen, (gpointer)framework))
       continue;
-    g_autofree char *slug = model_profile_for_framework (catalog, framework);
+    g_autofree char *slug = model_profile_for_run (catalog, framework, NULL, NULL);
     g_autofree char *lower = g_utf8_strdown (framework, -1);
     gboolean claimed = !g_str_equal (slug, "generic");
     for (guint i = 0; generic->frameworks[i] != NULL; i++)

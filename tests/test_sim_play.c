@@ -227,7 +227,7 @@ check_memory (const char *text, const SimCase *c, const SimResult *result)
     gboolean has_head = c->map.classes[c->map.class_of_rank[rank->pp_rank]].content.has_head;
     if (ratio > 1.01 || (applies && !has_head && ratio < 0.99))
       print_message ("%s: rank %u at %s: %.5f of the closed form\n", text, r, rank->peak_op, ratio);
-    assert_true (ratio < 1.01);
+    assert_true (ratio < (has_head ? 1.02 : 1.01)); /* logits that wait for W */
     assert_true (!applies || has_head || ratio > 0.99);
   }
 }
