@@ -91,7 +91,7 @@ void cli_table_print (const CliTable *table, FILE *out, gboolean csv);
 /* ---- the subcommands ---- */
 extern const CliVerb cli_plan, cli_predict, cli_show, cli_compare, cli_query, cli_models,
     cli_machines, cli_gpus, cli_profiles, cli_shard, cli_topo, cli_validate, cli_calibrate,
-    cli_collective, cli_exec;
+    cli_collective, cli_exec, cli_simulate;
 
 /* Path of the database: --db, $PLAIT_DB, "plait.db". (borrowed) */
 const char *cli_db_path (const CliCommon *common);

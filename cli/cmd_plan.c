@@ -13,16 +13,17 @@
 typedef struct {
   char *model, *machine, *gpu, *profile, *calibration, *layout;
   char *gpus, *global_batch, *seq, *dropout;
-  char *max_oom_risk, *keep, *jobs, *top, *limit;
+  char *max_oom_risk, *keep, *jobs, *top, *limit, *simulate, *rank;
   gboolean exhaustive, explain, no_store;
 } Options;
 
 static void
 options_clear (Options *o)
 {
-  char **all[] = { &o->model,        &o->machine, &o->gpu,          &o->profile, &o->calibration,
-                   &o->layout,       &o->gpus,    &o->global_batch, &o->seq,     &o->dropout,
-                   &o->max_oom_risk, &o->keep,    &o->jobs,         &o->top,     &o->limit };
+  char **all[]
+      = { &o->model, &o->machine,      &o->gpu,   &o->profile,  &o->calibration,  &o->layout,
+          &o->gpus,  &o->global_batch, &o->seq,   &o->dropout,  &o->max_oom_risk, &o->keep,
+          &o->jobs,  &o->top,          &o->limit, &o->simulate, &o->rank };
 
   for (gsize i = 0; i < G_N_ELEMENTS (all); i++)
     g_clear_pointer (all[i], g_free);
@@ -90,6 +91,23 @@ ask_limits (const Options *o, Asked *asked, GError **error)
   return TRUE;
 }
 
+/* How many of the best are played, and whether that orders them. */
+static gboolean
+ask_simulation (const Options *o, AppPlanRequest *request, GError **error)
+{
+  guint64 simulate = 10;
+
+  if (!cli_count ("--simulate", o->simulate, 0, 100000, &simulate, error))
+    return FALSE;
+  request->simulate = (guint)simulate;
+  request->rank_simulated = g_strcmp0 (o->rank, "simulated") == 0;
+  if (o->rank == NULL || request->rank_simulated || g_str_equal (o->rank, "step"))
+    return TRUE;
+  g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "--rank: found '%s', expected step or simulated",
+               o->rank);
+  return FALSE;
+}
+
 static void
 show_progress (const char *point, guint64 done, guint64 total, gpointer unused)
 {
@@ -120,7 +138,8 @@ ask (const Options *o, const CliCommon *common, Asked *asked, GError **error)
       || !cli_count_list ("--global-batch", o->global_batch, FALSE, 1, 1u << 30, &asked->batches,
                           error)
       || !cli_count_list ("--seq", o->seq, FALSE, 1, 1u << 30, &asked->seqs, error)
-      || !cli_ratio ("--dropout", o->dropout, &dropout, error) || !ask_limits (o, asked, error))
+      || !cli_ratio ("--dropout", o->dropout, &dropout, error) || !ask_limits (o, asked, error)
+      || !ask_simulation (o, request, error))
     return FALSE;
   request->inputs = (AppInputs){
     .catalog_dir = common->catalog,
@@ -384,6 +403,10 @@ run (const CliVerb *verb, int argc, char **argv)
       "Plans kept per machine and GPU count (100), or all", "N" },
     { "jobs", 0, 0, G_OPTION_ARG_STRING, &o.jobs, "Threads (cores)", "N" },
     { "top", 0, 0, G_OPTION_ARG_STRING, &o.top, "Plans printed as text (10)", "N" },
+    { "simulate", 0, 0, G_OPTION_ARG_STRING, &o.simulate,
+      "Of the best, so many are played event by event (10)", "N" },
+    { "rank", 0, 0, G_OPTION_ARG_STRING, &o.rank,
+      "Order those by 'step' (predicted, the default) or 'simulated'", "WORD" },
     { "limit", 0, 0, G_OPTION_ARG_STRING, &o.limit, "Refuse larger search spaces", "N" },
     { "exhaustive", 0, 0, G_OPTION_ARG_NONE, &o.exhaustive, "Cost every layout, prune nothing",
       NULL },

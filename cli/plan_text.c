@@ -169,9 +169,10 @@ print_fixes (const GPtrArray *fixes)
 
 /* ---- many plans ---- */
 
-static const char *const text_headers[]
-    = { "rank",     "layout",  "step", "10 % … 90 %", "tok/s/GPU", "MFU", "peak of usable GiB",
-        "OOM risk", "compute", "tp",   "ep+cp",       "bubble",    "dp",  "other" };
+static const char *const text_headers[] = { "rank",      "layout",    "step", "10 % … 90 %",
+                                            "simulated", "tok/s/GPU", "MFU",  "peak of usable GiB",
+                                            "OOM risk",  "compute",   "tp",   "ep+cp",
+                                            "bubble",    "dp",        "other" };
 static const char *const csv_headers[] = { "model",
                                            "machine",
                                            "gpus",
@@ -277,6 +278,10 @@ cli_plan_table_add (CliTable *table, const DbPlan *plan, gboolean csv, gboolean 
   cli_table_cell (table, "%s", record->layout_text);
   cli_table_cell_owned (table, base_units_format_seconds (p->step_s));
   cli_table_cell (table, "%s … %s", low, high);
+  if (isfinite (p->simulated_s))
+    cli_table_cell_owned (table, base_units_format_seconds (p->simulated_s));
+  else
+    cli_table_cell (table, "%s", "");
   cli_table_cell (table, "%.0f", p->tokens_per_s_per_gpu);
   cli_table_cell (table, "%.1f %%", 100 * p->mfu);
   cli_table_cell (table, "%.1f of %.1f", (double)p->peak_bytes / GIB,

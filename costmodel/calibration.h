@@ -175,9 +175,12 @@ typedef struct {
   double moe_host_factor; /* host time of a MoE layer over a dense one */
   double expert_host_s;   /* and per local expert */
   double graph_layer_ratio,
-      graph_full_ratio; /* host time left with CUDA graphs of layers or parts of
+      graph_full_ratio;      /* host time left with CUDA graphs of layers or parts of
                                                  them, and of the whole iteration */
-  double host_adam_s;   /* optimizer on the host: per parameter of a node */
+  double host_adam_s;        /* optimizer on the host: per parameter of a node */
+  double interference_ratio; /* how much longer a kernel takes while a collective runs beside it
+                                (SMs and HBM that NCCL takes); simulation only: the fitted overlaps
+                                of tier 2 were measured with it */
 } CostStepNumbers;
 
 typedef struct {

@@ -158,6 +158,7 @@ static const CostKey step_keys[] = {
   BYTES ("score_backward", CostStepNumbers, score_backward_bytes, 1000),
   RATIO ("moe_host", CostStepNumbers, moe_host_factor, 0, 100),
   TIME ("expert_host", CostStepNumbers, expert_host_s, 1),
+  RATIO ("interference", CostStepNumbers, interference_ratio, 0, 2),
   RATIO ("graph_layer", CostStepNumbers, graph_layer_ratio, 0, 1),
   RATIO ("graph_full", CostStepNumbers, graph_full_ratio, 0, 1),
   TIME ("host_adam", CostStepNumbers, host_adam_s, 1),

@@ -1,46 +1,12 @@
 /* costmodel/evaluate-private.h - what tier 1 and tier 2 compute in the same way. */
 #pragma once
-#include "costmodel/evaluate.h"
+#include "costmodel/pieces.h"
 G_BEGIN_DECLS
 
 /* Log standard deviation of the need of a layout: the profile's, wider for mixtures of experts,
  * where flags were assumed, and for each thing that no published peak has tested. */
 double cost_need_sigma (const CostProblem *problem, const ModelLayout *layout,
                         const CostTemplate *tmpl);
-
-/* One micro-batch of a content. */
-typedef struct {
-  double forward_s, backward_input_s, backward_weight_s; /* FSDP's traffic included */
-  double backward_s;                                     /* both */
-  double fsdp_s;                                         /* of them, what FSDP's traffic adds */
-} CostStageTime;
-void cost_stage_time (CostStageTime *out, const CostTemplate *tmpl, const CostPlacement *placement,
-                      const ModelLayout *layout, const CostStageContent *content);
-
-/* What only listed schedules ask: of one micro-batch of a content. */
-typedef struct {
-  double apart_s;                     /* tp reductions that show when weight gradients run apart */
-  double forward_ep_s, backward_ep_s; /* exposed expert exchanges */
-} CostStageExtra;
-void cost_stage_extra (CostStageExtra *out, const CostTemplate *tmpl,
-                       const CostStageContent *content);
-
-/* Does the schedule run a forward together with a backward, under which exchanges hide? */
-static inline gboolean
-cost_has_pairs (ModelScheduleKind schedule)
-{
-  return schedule == MODEL_SCHEDULE_DUALPIPE || schedule == MODEL_SCHEDULE_DUALPIPEV
-         || model_schedule_is_file (schedule);
-}
-
-/* How messages enter the pipeline. */
-typedef struct {
-  double delay_s;   /* of a message on its way: the receiver waits */
-  double receive_s; /* a blocking receive occupies the receiver */
-  double host_s;    /* the CPU's time, at both ends of every pass */
-} CostMessages;
-void cost_messages_init (CostMessages *out, const CostProblem *problem, const ModelLayout *layout,
-                         const CostPlacement *placement);
 
 /* After the last backward. */
 typedef struct {

@@ -163,6 +163,8 @@ fill_breakdown (const Evaluation *e, const CostPipelineResult *result, double p2
   double *parts = out->breakdown_s;
   CostTail tail;
   longest_tail (e, &tail);
+  out->schedule_s = result->makespan_s + p2p_s;
+  out->tail_s = tail.sum_s;
   guint16 critical = e->stages->class_of_rank[result->critical_rank];
   content_parts (e, &e->stages->classes[critical].content, parts);
   parts[COST_PART_TP] += result->apart_s / e->passes;

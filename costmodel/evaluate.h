@@ -94,6 +94,9 @@ typedef struct {
   gboolean fits; /* need of every stage <= usable bytes */
   double step_s, step_s_p10, step_s_p90;
   double breakdown_s[COST_PART_N_KINDS]; /* none negative; sums to step_s */
+  /* what the fitted corrections start from, for who plays the step: the recurrence with messages,
+   * and the longest tail */
+  double schedule_s, tail_s;
   double tokens_per_s_per_gpu, tflops_per_gpu, mfu;
   double oom_risk;   /* of the worst stage */
   double need_sigma; /* log sd of need */

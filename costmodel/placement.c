@@ -56,23 +56,41 @@ typedef struct {
   double overlap_ratio;
 } Fsdp;
 
+static CostTransfer
+transfer (const CostGroup *group, ModelGroupKind kind, ModelCollectiveKind collective, double bytes)
+{
+  return (CostTransfer){ kind, collective, bytes, cost_collective_s (group, collective, bytes) };
+}
+
+void
+cost_unit_traffic (CostUnitTraffic *out, const CostPlacement *placement,
+                   const ModelProfile *profile, double element_bytes, const CostBlock *block)
+{
+  const CostGroup *groups[] = { &placement->shard, &placement->expert_shard };
+  static const ModelGroupKind kinds[] = { MODEL_GROUP_HSDP_SHARD, MODEL_GROUP_EDP_SHARD };
+  double counts[] = { (double)block->weight_count, (double)block->expert_weight_count };
+  *out = (CostUnitTraffic){ 0 };
+  for (guint i = 0; i < 2; i++) {
+    if (!(counts[i] > 0))
+      continue;
+    out->gathers[i]
+        = transfer (groups[i], kinds[i], MODEL_COLLECTIVE_ALL_GATHER, counts[i] * element_bytes);
+    out->reduces[i] = transfer (groups[i], kinds[i], MODEL_COLLECTIVE_REDUCE_SCATTER,
+                                counts[i] * profile->reduce_bytes);
+    out->gather_s += out->gathers[i].time_s;
+    out->reduce_s += out->reduces[i].time_s;
+  }
+}
+
 /* Forward gathers a unit; backward gathers it again where it was freed, and reduces. */
 static void
 unit_traffic (const Fsdp *fsdp, const CostBlock *block, double *out_forward_s,
               double *out_backward_s)
 {
   const ModelProfile *profile = fsdp->problem->profile;
-  const CostGroup *groups[] = { &fsdp->placement->shard, &fsdp->placement->expert_shard };
-  double counts[] = { (double)block->weight_count, (double)block->expert_weight_count };
-  double gather_s = 0, reduce_s = 0;
-  for (guint i = 0; i < 2; i++) {
-    if (!(counts[i] > 0))
-      continue;
-    gather_s += cost_collective_s (groups[i], MODEL_COLLECTIVE_ALL_GATHER,
-                                   counts[i] * fsdp->element_bytes);
-    reduce_s += cost_collective_s (groups[i], MODEL_COLLECTIVE_REDUCE_SCATTER,
-                                   counts[i] * profile->reduce_bytes);
-  }
+  CostUnitTraffic traffic;
+  cost_unit_traffic (&traffic, fsdp->placement, profile, fsdp->element_bytes, block);
+  double gather_s = traffic.gather_s, reduce_s = traffic.reduce_s;
   double again_s = profile->reshard_after_forward ? gather_s : 0;
   double backward_s
       = block->pass_s[COST_PASS_BACKWARD_INPUT] + block->pass_s[COST_PASS_BACKWARD_WEIGHT];

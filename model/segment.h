@@ -54,4 +54,7 @@ typedef struct {
   guint64 backward_work_bytes; /* the same in recompute + backward: rebuilt tensors, gradients */
 } ModelSegmentMemory;
 void model_segment_memory (const ModelSegment *segment, ModelSegmentMemory *out);
+/* Op by op what the peaks above are the largest of: bytes alive during each op that are not kept,
+ * and those of logits. @work_bytes, @logits_bytes: n_ops entries each. */
+void model_segment_alive (const ModelSegment *segment, guint64 *work_bytes, guint64 *logits_bytes);
 G_END_DECLS

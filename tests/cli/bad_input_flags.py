@@ -16,6 +16,8 @@ COMMANDS = {
     "predict": ([], {**JOB, **COMMON}, []),
     "plan": ([], {**JOB, "--max-oom-risk": "0.1", "--keep": "10", "--jobs": "1", "--top": "5", "--limit": "100000", **COMMON},
              ["--no-store"]),
+    "simulate": ([], {**JOB, "--straggler": "rank=1,slow=2", "--jitter": "3%", "--runs": "2", "--seed": "1", **COMMON},
+                 ["--no-contention"]),
     "shard": ([], {"--shape": "64x64", "--mesh": "2x4", "--placements": "S(0),R", "--to": "R,R", "--dtype": "bf16",
                    "--machine": "dgx-a100-80g", **COMMON}, []),
     "topo": (["dgx-a100-80g"], {"--gpu": "a100-sxm-80g", "--machine": None, "--check": None, **COMMON}, []),
@@ -27,7 +29,7 @@ COMMANDS = {
     "compare": (["1", "2"], {"--db": "absent.db", "--color": "never"}, []),
     "query": (["select 1"], {"--db": "absent.db", "--color": "never"}, []),
 }
-REQUIRED = {("predict", o) for o in ("--model", "--machine", "--gpus")} | {("plan", o) for o in ("--model", "--machine", "--gpus")} | {
+REQUIRED = {(c, o) for c in ("predict", "simulate") for o in ("--model", "--machine", "--gpus")} | {("plan", o) for o in ("--model", "--machine", "--gpus")} | {
     ("shard", o) for o in ("--shape", "--mesh", "--placements")}
 
 

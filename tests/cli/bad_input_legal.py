@@ -134,7 +134,7 @@ for model, key in (("llama-3.1-8b", "max_position_embeddings"), ("mixtral-8x7b",
                    ("deepseek-v2-lite", "max_position_embeddings"), ("deepseek-v2-lite", "num_key_value_heads")):
     CONFIG[model, key] = UNREAD[key]
 
-FLAGS = {("--dropout", "zero"): "no dropout", ("--max-oom-risk", "zero"): "no risk at all", ("--layout", "empty"): "all defaults"}
+FLAGS = {("--dropout", "zero"): "no dropout", ("--seed", "zero"): "the default", ("--max-oom-risk", "zero"): "no risk at all", ("--layout", "empty"): "all defaults"}
 for name in ("negative", "zero", "nan", "inf", "1e30", "2^63", "2^64", "empty", "unit", "long", "blank", "line"):
     FLAGS["topo --machine", name] = "read only where the file is partial"
 
