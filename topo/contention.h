@@ -12,7 +12,8 @@
  *              Plain Ethernet and boards without peer copies have no GPUDirect.
  *
  * A collective moves at the pace of its slowest hop. So a group is one flow, loading each link with
- * one unit per hop of a ring that crosses it (an all-to-all too: docs/contention.md), and a GPU's network traffic is one flow, loading each of its n NICs and their paths with 1/n.
+ * one unit per hop of a ring that crosses it (an all-to-all too: docs/contention.md), and a GPU's
+ * network traffic is one flow, loading each of its n NICs and their paths with 1/n.
  * Flows share links max-min fairly (maxmin.h). Links of a mesh or bridge between members of a set
  * belong to that set alone: its minimum cut (machine_subset.c) is not divided.
  *
@@ -26,8 +27,10 @@
 G_BEGIN_DECLS
 
 typedef enum {
-  TOPO_PATTERN_RING,  /* all collectives: neighbours, and the last to the first */
-  TOPO_PATTERN_CHAIN, /* each member to the next, the last to none: pipeline neighbours */
+  TOPO_PATTERN_RING,     /* neighbours, and the last to the first */
+  TOPO_PATTERN_ALLTOALL, /* every member to every other: single links only (node_loads.h); shares of
+                            groups of a kind take it as a ring */
+  TOPO_PATTERN_CHAIN,    /* each member to the next, the last to none: pipeline neighbours */
 } TopoPattern;
 
 /* Paths of one node, made once per machine; NULL where the file states no PCIe tree. */
