@@ -1,7 +1,7 @@
 /* exec/comm.h - transport between the ranks of a run: what a backend must offer.
  *
- * One process is one rank. Groups are made once; a collective names its group. Buffers are fp32 in
- * the backend's memory. Calls return FALSE with an error that says what failed; the runner adds
+ * One process is one rank. Groups are made once; a collective names its group. Buffers hold
+ * elements of the table (fp32, or bf16: backend.h) in the backend's memory. Calls return FALSE with an error that says what failed; the runner adds
  * the op and the rank. A rank alone never calls any of it.
  */
 #pragma once
@@ -16,18 +16,17 @@ typedef struct {
   /* Number @id (small) of a group: ranks base + i·stride, i < size. All ranks of the world make
    * the same ids in the same order. */
   gboolean (*make_group) (guint id, guint32 base, guint32 size, guint32 stride, GError **error);
-  gboolean (*all_reduce) (guint group, ExecReduce op, float *buffer, guint64 count, GError **error);
+  gboolean (*all_reduce) (guint group, ExecReduce op, void *buffer, guint64 count, GError **error);
   /* @count_each: elements of one rank. all_gather may have @in at its place inside @out. */
-  gboolean (*all_gather) (guint group, const float *in, float *out, guint64 count_each,
+  gboolean (*all_gather) (guint group, const void *in, void *out, guint64 count_each,
                           GError **error);
-  gboolean (*reduce_scatter) (guint group, const float *in, float *out, guint64 count_each,
+  gboolean (*reduce_scatter) (guint group, const void *in, void *out, guint64 count_each,
                               GError **error);
   /* Starts a message; @buffer stays untouched until wait. @slot (small): which of the sends. */
-  gboolean (*send) (guint32 to_rank, guint32 tag, const float *buffer, guint64 count, guint slot,
+  gboolean (*send) (guint32 to_rank, guint32 tag, const void *buffer, guint64 count, guint slot,
                     GError **error);
   gboolean (*wait) (guint slot, GError **error); /* a slot without message is done */
-  gboolean (*receive) (guint32 from_rank, guint32 tag, float *buffer, guint64 count,
-                       GError **error);
+  gboolean (*receive) (guint32 from_rank, guint32 tag, void *buffer, guint64 count, GError **error);
   gboolean (*barrier) (GError **error);
   /* Ends every rank of the job at once; does not return. */
   void (*abort) (int exit_code);

@@ -51,6 +51,7 @@ exec_memory_init (ExecMemory *m, const ExecRank *rank, guint64 limit_bytes, GErr
   m->users_left = g_new0 (guint32, n);
   for (gsize i = 0; i < n; i++)
     m->offset[i] = EXEC_ARENA_NONE;
+  m->attention_count = exec_attention_scratch_count (rank->job->seq);
   m->message_bytes = exec_arena_round (boundary_bytes (rank));
   return take (m, EXEC_MEMORY_WEIGHTS, 4 * rank->padded_count, "weights", &m->weights, error)
          && take (m, EXEC_MEMORY_GRADIENTS, 4 * rank->padded_count, "gradients", &m->gradients,
@@ -58,8 +59,8 @@ exec_memory_init (ExecMemory *m, const ExecRank *rank, guint64 limit_bytes, GErr
          && take (m, EXEC_MEMORY_OPTIMIZER, 8 * rank->shard_count, "moments", &m->moments, error)
          && take (m, EXEC_MEMORY_COMM_BUFFERS, n_messages * m->message_bytes, "message buffers",
                   &m->messages, error)
-         && take (m, EXEC_MEMORY_WORKSPACE, 4 * exec_attention_scratch_count (rank->job->seq),
-                  "attention scratch", &m->attention, error)
+         && take (m, EXEC_MEMORY_WORKSPACE, 4 * m->attention_count, "attention scratch",
+                  &m->attention, error)
          && take (m, EXEC_MEMORY_WORKSPACE, 8 * rows, "loss sums", &m->sums, error)
          && take (m, EXEC_MEMORY_WORKSPACE, 4 * rows, "targets", &m->targets, error);
 }

@@ -25,9 +25,10 @@ typedef struct {
   const ExecRank *rank; /* (borrowed) */
   ExecArena arena;
   guint64 weights, gradients, moments, messages, attention, sums, targets; /* offsets */
-  guint64 message_bytes; /* of one message buffer */
-  guint64 *offset;       /* (owned) [micro-batch][tensor], EXEC_ARENA_NONE: not there */
-  guint32 *users_left;   /* (owned) the same */
+  guint64 attention_count; /* elements of its scratch */
+  guint64 message_bytes;   /* of one message buffer */
+  guint64 *offset;         /* (owned) [micro-batch][tensor], EXEC_ARENA_NONE: not there */
+  guint32 *users_left;     /* (owned) the same */
   guint64 live_bytes[EXEC_MEMORY_N_KINDS];
   guint64 peak_bytes[EXEC_MEMORY_N_KINDS]; /* at the moment of the arena's peak */
 } ExecMemory;

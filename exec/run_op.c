@@ -117,7 +117,8 @@ linear_weight_grad (const Call *c)
   for (guint i = 0; i < n_grads; i++) {
     guint64 unused, n, first = 0, rows = m;
     shape (c, c->op->in[i], &unused, &n);
-    c->b->gemm (TRUE, FALSE, n, k, m, in (c, i), n, in (c, n_grads), k, 1, out (c, 0) + row * k, k);
+    c->b->gemm_wide (TRUE, FALSE, n, k, m, in (c, i), n, in (c, n_grads), k, 1,
+                     out (c, 0) + row * k, k);
     if (w->split != MODEL_PARAM_SPLIT_COLUMN)
       own_rows (c, m, &first, &rows);
     if (c->op->n_out > 1)
@@ -227,14 +228,16 @@ attention (const Call *c)
                       .q = in (c, q),
                       .k = in (c, q + 1),
                       .v = in (c, q + 2),
-                      .scratch = exec_at (c->r, c->r->memory.attention) };
+                      .scratch = exec_at (c->r, c->r->memory.attention),
+                      .scratch_count = c->r->memory.attention_count };
+  float *kept = backward ? in (c, unfused ? 4 : 5) : out (c, 1);
+  a.softmax = unfused ? kept : NULL;
+  a.lse = unfused ? NULL : kept;
   if (!backward) {
     a.out = out (c, 0);
-    *(unfused ? &a.softmax : &a.lse) = out (c, 1);
     c->b->attention (&a);
     return;
   }
-  *(unfused ? &a.softmax : &a.lse) = in (c, unfused ? 4 : 5);
   a.d_out = in (c, 0);
   a.d_q = out (c, 0);
   a.d_k = out (c, 1);
@@ -292,7 +295,7 @@ loss (const Call *c)
   vocabulary (c, columns, &from, &valid);
   upload_targets (c, rows);
   c->b->loss_maximum (out (c, 0), in (c, 0), rows, columns, valid);
-  c->b->copy (out (c, 1), in (c, 0), rows * columns);
+  c->b->widen (out (c, 1), in (c, 0), rows * columns);
   if (c->rank->layout->tp > 1)
     return;
   exponentials (c, kept, out (c, 0));
