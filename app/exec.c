@@ -215,7 +215,10 @@ app_exec (const AppExecRequest *request, GError **error)
   if (!plan_init (request, &plan, &out->note, error))
     return NULL;
   plan.exec.backend = exec_backend_load (request->backend, error);
-  if (plan.exec.backend == NULL)
+  if (plan.exec.backend == NULL
+      || (!request->dry_run && plan.exec.backend->probe != NULL
+          && exec_place () == EXEC_PLACE_LAUNCHER
+          && !plan.exec.backend->probe ((guint32)request->ranks, error)))
     return NULL;
   out->layout_text = model_layout_format (&plan.layout, plan.profile);
   out->threads = (guint)MAX (cores / (long)request->ranks, 1);

@@ -27,7 +27,7 @@ typedef struct {
   const void *d_out;
   void *d_q, *d_k, *d_v;
 } ExecAttention;
-/* Two tiles of scores of one head: what any backend can work with. */
+/* Two tiles of scores of one head: what any backend can work with, though slowly on a GPU. */
 static inline guint64
 exec_attention_scratch_count (guint64 seq)
 {
@@ -55,6 +55,8 @@ struct ExecBackend {
 
   /* (nullable) The same device with elements of bf16; its comm sums and moves bf16. */
   const ExecBackend *bf16;
+  /* (nullable) Names the transport with which ranks under mpirun or srun find each other. */
+  void (*bootstrap) (const ExecComm *mpi);
   /* (nullable) Says what is missing for a run of @ranks ranks on this node: driver, device, library.
    * Takes no memory of a device. */
   gboolean (*probe) (guint32 ranks, GError **error);
@@ -67,8 +69,6 @@ struct ExecBackend {
    * valid after synchronize. Without them the host's clock is read around every op. */
   void (*mark) (guint index);
   double (*elapsed_s) (guint from, guint to);
-  /* (nullable) Bytes that the driver says are used on the device, by anyone. */
-  guint64 (*device_used_bytes) (void);
   /* (nullable) The device in words, and its state now: clocks, power, why it is slowed down. */
   char *(*describe) (void); /* (owned) */
 
@@ -122,6 +122,9 @@ struct ExecBackend {
   /* Adam with bias correction of step @step (from 1); rate, betas, epsilon. */
   void (*adam) (float *weight, float *moment1, float *moment2, const float *grad, guint64 count,
                 guint32 step, const float hyper[4]);
+  /* (nullable) Bytes this process holds on its device, as the driver counts them: the arena, and
+   * what libraries keep for themselves. */
+  guint64 (*resident_bytes) (void);
 };
 
 typedef const ExecBackend *(*ExecBackendFunc) (void);

@@ -16,13 +16,16 @@ typedef struct {
   /* Number @id (small) of a group: ranks base + i·stride, i < size. All ranks of the world make
    * the same ids in the same order. */
   gboolean (*make_group) (guint id, guint32 base, guint32 size, guint32 stride, GError **error);
+  /* (nullable) The pipeline of this rank, whose ranks send to the next and the one before. */
+  gboolean (*make_pipeline) (guint32 base, guint32 size, guint32 stride, GError **error);
   gboolean (*all_reduce) (guint group, ExecReduce op, void *buffer, guint64 count, GError **error);
   /* @count_each: elements of one rank. all_gather may have @in at its place inside @out. */
   gboolean (*all_gather) (guint group, const void *in, void *out, guint64 count_each,
                           GError **error);
   gboolean (*reduce_scatter) (guint group, const void *in, void *out, guint64 count_each,
                               GError **error);
-  /* Starts a message; @buffer stays untouched until wait. @slot (small): which of the sends. */
+  /* Starts a message; even tags go forward in the pipeline, odd ones backward, each in the order in
+   * which the other side receives them; tags from EXEC_TAG_LOOSE on are apart. @buffer stays untouched until wait. @slot (small): which of the sends. */
   gboolean (*send) (guint32 to_rank, guint32 tag, const void *buffer, guint64 count, guint slot,
                     GError **error);
   gboolean (*wait) (guint slot, GError **error); /* a slot without message is done */
@@ -34,6 +37,7 @@ typedef struct {
   const char *(*version) (void); /* (borrowed) "Open MPI v4.1.4" */
 } ExecComm;
 
+#define EXEC_TAG_LOOSE  0x3fffffff
 #define EXEC_MAX_GROUPS 16
 #define EXEC_MAX_SLOTS  256
 G_END_DECLS

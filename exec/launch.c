@@ -1,6 +1,7 @@
 /* exec/launch.c - starting the ranks and watching them. */
 #include "exec/launch.h"
 #include "exec/board-private.h"
+#include "exec/rendezvous.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -22,7 +23,7 @@ exec_place (void)
   for (guint i = 0; i < G_N_ELEMENTS (launched); i++)
     if (g_getenv (launched[i]) != NULL)
       return EXEC_PLACE_DIRECT;
-  return EXEC_PLACE_LAUNCHER;
+  return exec_rendezvous_in_environment () ? EXEC_PLACE_DIRECT : EXEC_PLACE_LAUNCHER;
 }
 
 typedef struct {

@@ -82,6 +82,12 @@ exec_groups_make (const ExecRank *rank, const ExecBackend *backend, GError **err
                                        group->size, group->stride, error))
       return FALSE;
   }
+  const ModelGroup *pipeline = &rank->map.groups[MODEL_GROUP_PP];
+  if (pipeline->size > 1 && backend->comm->make_pipeline != NULL
+      && !backend->comm->make_pipeline (model_rankmap_group_base (&rank->map, MODEL_GROUP_PP,
+                                                                  rank->rank),
+                                        pipeline->size, pipeline->stride, error))
+    return FALSE;
   return rank->map.world == 1
          || backend->comm->make_group (EXEC_GROUP_WORLD, 0, rank->map.world, 1, error);
 }
@@ -124,6 +130,10 @@ timed_op (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, guint32 mic
   r->backend->synchronize ();
   bucket->seconds += (double)(g_get_monotonic_time () - start_us) * 1e-6;
   bucket->count++;
+  if (ok && r->backend->failure != NULL && r->backend->failure () != NULL) {
+    g_set_error (error, EXEC_ERROR, EXEC_ERROR_FAILED, "%s", r->backend->failure ());
+    ok = FALSE;
+  }
   if (!ok)
     g_prefix_error (error, "step %u, op '%s': ", r->step + 1, op->name);
   return ok;

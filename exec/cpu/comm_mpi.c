@@ -18,8 +18,7 @@ check_mpi (int code, const char *what, GError **error)
   if (code == MPI_SUCCESS)
     return TRUE;
   MPI_Error_string (code, text, &length);
-  g_set_error (error, g_quark_from_static_string ("plait-exec-error-quark"), EXEC_ERROR_FAILED,
-               "%s: %s", what, text);
+  g_set_error (error, EXEC_ERROR, EXEC_ERROR_FAILED, "%s: %s", what, text);
   return FALSE;
 }
 
