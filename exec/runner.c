@@ -52,6 +52,7 @@ exec_runner_init (ExecRunner *r, const ExecRank *rank, const ExecBackend *backen
                  r->base_bytes > limit_bytes ? ": more than --memory-limit" : "");
     return FALSE;
   }
+  r->marked = g_ptr_array_new ();
   r->ids = g_new (gint32, (gsize)rank->layout->mbs * rank->job->seq);
   fill_weights (r);
   backend->fill (exec_at (r, r->memory.moments), 0, 2 * rank->shard_count);
@@ -67,6 +68,7 @@ exec_runner_clear (ExecRunner *r)
     r->backend->memory_free (r->base, r->base_bytes);
   r->base = NULL;
   g_clear_pointer (&r->ids, g_free);
+  g_clear_pointer (&r->marked, g_ptr_array_unref);
   exec_memory_clear (&r->memory);
 }
 
@@ -119,24 +121,69 @@ run_op (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, guint32 micro
   return TRUE;
 }
 
+static void
+account (ExecRunner *r, const ModelOp *op, double seconds)
+{
+  ExecBucket *bucket = &r->buckets[exec_op_bucket (op)];
+  bucket->seconds += seconds;
+  bucket->count++;
+}
+
+static gboolean
+check_device (const ExecRunner *r, GError **error)
+{
+  const char *failure = r->backend->failure != NULL ? r->backend->failure () : NULL;
+  if (failure != NULL)
+    g_set_error (error, EXEC_ERROR, EXEC_ERROR_FAILED, "%s", failure);
+  return failure == NULL;
+}
+
+/* On a device with a clock of its own the host runs ahead, and looks at the marks after the step. */
 static gboolean
 timed_op (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, guint32 microbatch,
           GError **error)
 {
-  ExecBucket *bucket = &r->buckets[exec_op_bucket (op)];
+  gboolean marks = r->backend->mark != NULL;
   note (r, op);
   gint64 start_us = g_get_monotonic_time ();
   gboolean ok = run_op (r, op, chunk, microbatch, error);
-  r->backend->synchronize ();
-  bucket->seconds += (double)(g_get_monotonic_time () - start_us) * 1e-6;
-  bucket->count++;
-  if (ok && r->backend->failure != NULL && r->backend->failure () != NULL) {
-    g_set_error (error, EXEC_ERROR, EXEC_ERROR_FAILED, "%s", r->backend->failure ());
-    ok = FALSE;
+  if (marks) {
+    g_ptr_array_add (r->marked, (gpointer)op);
+    r->backend->mark (r->marked->len);
+  } else {
+    r->backend->synchronize ();
+    account (r, op, (double)(g_get_monotonic_time () - start_us) * 1e-6);
   }
-  if (!ok)
+  if (!ok || !check_device (r, error)) {
     g_prefix_error (error, "step %u, op '%s': ", r->step + 1, op->name);
-  return ok;
+    return FALSE;
+  }
+  return TRUE;
+}
+
+static void
+start_clock (ExecRunner *r)
+{
+  if (r->backend->mark == NULL)
+    return;
+  g_ptr_array_set_size (r->marked, 0);
+  r->backend->mark (0);
+}
+
+/* The time of an op is that between the ends of the op before and its own. */
+static gboolean
+read_clock (ExecRunner *r, GError **error)
+{
+  if (r->backend->mark == NULL)
+    return TRUE;
+  r->backend->synchronize ();
+  if (!check_device (r, error)) {
+    g_prefix_error (error, "step %u: ", r->step + 1);
+    return FALSE;
+  }
+  for (guint i = 0; i < r->marked->len; i++)
+    account (r, g_ptr_array_index (r->marked, i), r->backend->elapsed_s (i, i + 1));
+  return TRUE;
 }
 
 static gboolean
@@ -193,11 +240,12 @@ exec_runner_step (ExecRunner *r, GError **error)
   memset (r->buckets, 0, sizeof r->buckets);
   if (r->progress != NULL)
     r->progress->step = r->step + 1;
+  start_clock (r);
   r->backend->fill (exec_gradients (r), 0, r->rank->padded_count);
   for (guint32 i = 0; i < program->schedule->n_steps; i++)
     if (!run_pass (r, &steps[i], error))
       return FALSE;
-  if (!finish_messages (r, error) || !run_tail (r, error))
+  if (!finish_messages (r, error) || !run_tail (r, error) || !read_clock (r, error))
     return FALSE;
   r->step++;
   return TRUE;

@@ -43,6 +43,7 @@ typedef struct {
   ExecInject inject;
   ExecProgress *progress;             /* (borrowed, nullable) */
   gint32 *ids;                        /* (owned) host buffer of tokens */
+  GPtrArray *marked;                  /* (owned) ops of this step, where the device has a clock */
   guint32 step;                       /* steps done */
   double loss;                        /* this rank's share of the last step's loss */
   gboolean skipped;                   /* the injected fault of this step has happened */

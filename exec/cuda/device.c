@@ -77,7 +77,8 @@ cuda_probe (guint32 ranks, GError **error)
 {
   int n = 0, driver = 0;
   cudaError_t code = cudaGetDeviceCount (&n);
-  if (code == cudaErrorInsufficientDriver || (cudaDriverGetVersion (&driver), driver == 0)) {
+  cudaDriverGetVersion (&driver); /* 0 where there is none */
+  if (code == cudaErrorInsufficientDriver || driver == 0) {
     cuda_set_error (
         error, EXEC_ERROR_UNAVAILABLE,
         driver == 0 ? "no NVIDIA driver on this machine (libcuda.so.1 cannot be loaded): the cuda "

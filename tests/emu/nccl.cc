@@ -18,6 +18,7 @@
 struct ncclComm {
   MPI_Comm mpi;
   std::atomic<int> state, polls; /* polls that still say "in progress" */
+  std::atomic<bool> aborted;
   uint64_t given = 0, done = 0;
 };
 
@@ -46,6 +47,7 @@ make (MPI_Comm mpi, const ncclConfig_t *config, ncclComm_t *out)
   ncclComm_t comm = new ncclComm;
   comm->mpi = mpi;
   comm->state = ncclSuccess;
+  comm->aborted = false;
   comm->polls = config->blocking ? 0 : 2;
   *out = comm;
   return config->blocking ? ncclSuccess : ncclInProgress;
@@ -60,6 +62,19 @@ is_known (const ncclUniqueId *id)
   return memcmp (id, &want, sizeof want) == 0;
 }
 
+static void
+end_mpi ()
+{
+  MPI_Finalize ();
+}
+
+static void
+begin_mpi ()
+{
+  MPI_Init (NULL, NULL);
+  atexit (end_mpi);
+}
+
 ncclResult_t
 ncclCommInitRankConfig (ncclComm_t *out, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
@@ -67,7 +82,7 @@ ncclCommInitRankConfig (ncclComm_t *out, int ranks, ncclUniqueId id, int rank, n
   MPI_Comm whole;
   MPI_Initialized (&on);
   if (!on)
-    MPI_Init (NULL, NULL);
+    begin_mpi ();
   MPI_Comm_size (MPI_COMM_WORLD, &size);
   if (!is_known (&id) || size != ranks)
     return ncclInternalError;
@@ -93,9 +108,10 @@ ncclCommGetAsyncError (ncclComm_t comm, ncclResult_t *out)
 }
 
 ncclResult_t
-ncclCommAbort (ncclComm_t)
+ncclCommAbort (ncclComm_t comm)
 {
-  return ncclSuccess; /* the process ends soon */
+  comm->aborted = true;
+  return ncclSuccess;
 }
 
 ncclResult_t
@@ -156,11 +172,14 @@ give (ncclComm_t comm, cudaStream_t stream, std::function<void (Piece &)> start,
   const char *fails = getenv ("PLAIT_EMU_NCCL_FAIL");
   if (fails != NULL && ++n_pieces == atoi (fails)) {
     comm->state = ncclRemoteError;
-    emu_enqueue_until (stream, [] { return false; }); /* waits for ever, as the real one */
+    /* waits for the abort, as the real one */
+    emu_enqueue_until (stream, [=] { return comm->aborted.load (); });
     return ncclSuccess;
   }
   emu_enqueue_until (stream, [=] {
     int done = 0;
+    if (comm->aborted)
+      return true;
     if (comm->done != number)
       return false;
     if (!piece->started)
