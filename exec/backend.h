@@ -34,6 +34,14 @@ exec_attention_scratch_count (guint64 seq)
   return 2 * MIN (seq, 64) * seq;
 }
 
+/* Tiles of 256 queries of all heads at once, and fp32 sums of the gradients of keys and values. */
+static inline guint64
+exec_attention_scratch_all (guint64 heads, guint64 kv_heads, guint64 dim, guint64 seq)
+{
+  return 2 * heads * MIN (seq, 256) * seq + 2 * seq * kv_heads * dim
+         + exec_attention_scratch_count (seq);
+}
+
 typedef struct ExecBackend ExecBackend;
 struct ExecBackend {
   const char *name;              /* "cpu" */

@@ -51,7 +51,10 @@ exec_memory_init (ExecMemory *m, const ExecRank *rank, guint64 limit_bytes, GErr
   m->users_left = g_new0 (guint32, n);
   for (gsize i = 0; i < n; i++)
     m->offset[i] = EXEC_ARENA_NONE;
-  m->attention_count = exec_attention_scratch_count (rank->job->seq);
+  m->attention_count
+      = exec_attention_scratch_all (rank->arch->attention.heads / rank->layout->tp,
+                                    rank->arch->attention.kv_heads / rank->layout->tp,
+                                    rank->arch->attention.head_dim, rank->job->seq);
   m->message_bytes = exec_arena_round (boundary_bytes (rank));
   return take (m, EXEC_MEMORY_WEIGHTS, 4 * rank->padded_count, "weights", &m->weights, error)
          && take (m, EXEC_MEMORY_GRADIENTS, 4 * rank->padded_count, "gradients", &m->gradients,
