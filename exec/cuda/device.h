@@ -15,10 +15,9 @@
 #include <math.h>
 #include <stdint.h>
 
-#define BLOCK 256u
-
 #ifdef __CUDACC__
-#define KERNEL   static __global__ __launch_bounds__ (256) void
+#define BLOCK    256u
+#define KERNEL   static __global__ __launch_bounds__ (BLOCK) void
 #define DEVICE   __device__ inline
 #define SHARED   __shared__
 #define BLOCK_ID ((uint64_t)blockIdx.x)

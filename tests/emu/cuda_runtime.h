@@ -10,7 +10,8 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-#define CUDART_VERSION 13000
+#define CUDART_VERSION     13000
+#define CUDART_IS_EMULATED 1
 
 typedef enum {
   cudaSuccess = 0,

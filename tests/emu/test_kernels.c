@@ -12,6 +12,29 @@
 
 static const ExecBackend *f32, *bf16;
 
+#ifndef CUDART_IS_EMULATED
+/* On a GPU: aligned as cudaMalloc aligns, or to the element only. compute-sanitizer sees the rest. */
+static void *
+emu_malloc_at_start (size_t bytes)
+{
+  void *memory = NULL;
+  assert_int_equal (cudaMalloc (&memory, bytes), cudaSuccess);
+  return memory;
+}
+
+static void *
+emu_malloc_at_end (size_t bytes)
+{
+  return emu_malloc_at_start (bytes);
+}
+
+static int
+emu_is_intact (void)
+{
+  return cudaDeviceSynchronize () == cudaSuccess;
+}
+#endif
+
 /* An operand: values as floats, and where the device has them. */
 typedef struct {
   guint64 count;
