@@ -128,6 +128,7 @@ plan_init (const AppExecRequest *request, Plan *plan, char **out_note, GError **
                               .layout = &plan->layout,
                               .profile = plan->profile,
                               .verify = request->verify,
+                              .slice = request->slice,
                               .warmup = request->warmup,
                               .steps = request->steps,
                               .limit_bytes = request->limit_bytes };
@@ -141,14 +142,20 @@ add_op (AppExecResult *out, const CostContext *context, const ModelOp *op, doubl
   ExecBucket *bucket = &out->predicted_ops[exec_op_bucket (op)];
   bucket->count += (guint64)times;
   bucket->seconds += times * share * cost_op_s (context, op);
+  out->op_flop[exec_op_bucket (op)] += times * share * model_op_flop (op);
+  out->op_bytes[exec_op_bucket (op)] += times * share * model_op_hbm_bytes (op);
 }
 
-/* Mean over the ranks; the ranks of a stage run the same ops. */
+/* Mean over the ranks; the ranks of a stage run the same ops. A slice is one rank of one stage. */
 static gboolean
 predict_ops (const Plan *plan, const CostContext *context, AppExecResult *out, GError **error)
 {
   const ModelLayout *layout = &plan->layout;
+  gboolean slice = plan->exec.slice;
+  guint32 only = model_rankmap_coordinates (&out->map, out->predicted_fullest_rank).pp;
   for (guint32 pp = 0; pp < layout->pp; pp++) {
+    if (slice && pp != only)
+      continue;
     g_autoptr (ModelProgram) program
         = model_program_new (plan->arch, &plan->job, layout, plan->profile, pp, error);
     if (program == NULL)
@@ -156,11 +163,11 @@ predict_ops (const Plan *plan, const CostContext *context, AppExecResult *out, G
     for (guint32 i = 0; i < program->n_ops; i++) {
       gboolean tail = program->ops[i].phase == MODEL_PHASE_TAIL;
       add_op (out, context, &program->ops[i], tail ? 1 : (double)program->microbatches,
-              1.0 / layout->pp);
+              slice ? 1 : 1.0 / layout->pp);
     }
   }
   for (guint i = 0; i < EXEC_N_BUCKETS; i++)
-    out->predicted_ops[i].count *= layout->tp * layout->dp;
+    out->predicted_ops[i].count *= slice ? 1 : layout->tp * layout->dp;
   /* Who receives waits: for the message and for the stage before. */
   out->predicted_ops[MODEL_OP_RECV].seconds = out->predicted_wait_s;
   return TRUE;
@@ -186,15 +193,55 @@ predict (const AppExecRequest *request, const Plan *plan, AppExecResult *out, GE
   out->predicted_step_s = prediction.step_s;
   out->predicted_wait_s
       = prediction.breakdown_s[COST_PART_PP_BUBBLE] + prediction.breakdown_s[COST_PART_P2P];
+  const TopoGpu *gpu = setting.machine->gpu;
+  out->memory_bytes_per_s = gpu->hbm_bytes_per_s;
+  out->peak_flop_per_s
+      = topo_gpu_peak (gpu,
+                       plan->layout.dtype == MODEL_DTYPE_FP32 ? TOPO_DTYPE_FP32 : TOPO_DTYPE_BF16);
   cost_context_init (&context, setting.machine, setting.profile, &setting.numbers, &out->map);
   return predict_ops (plan, &context, out, error);
+}
+
+/* A GPU at hand that the catalog does not know has no prediction: it is measured all the same. */
+static gboolean
+predict_if_known (const AppExecRequest *request, const Plan *plan, AppExecResult *out,
+                  GError **error)
+{
+  g_autoptr (GError) reason = NULL;
+  if (predict (request, plan, out, &reason))
+    return TRUE;
+  if (!g_str_equal (request->inputs.machine, "live") || plan->layout.dtype == MODEL_DTYPE_FP32) {
+    g_propagate_error (error, g_steal_pointer (&reason));
+    return FALSE;
+  }
+  out->predicted_step_s = out->predicted_wait_s = NAN;
+  out->peak_flop_per_s = out->memory_bytes_per_s = NAN;
+  for (guint i = 0; i < EXEC_N_BUCKETS; i++)
+    out->predicted_ops[i] = (ExecBucket){ 0, NAN };
+  g_clear_pointer (&out->topology_hash, g_free);
+  out->topology_hash = g_strdup ("");
+  if (out->note == NULL)
+    out->note = g_strdup_printf ("no predicted times: %s; --machine names one that is known",
+                                 reason->message);
+  return TRUE;
+}
+
+/* What a slice did not do: its communication takes what was predicted. */
+static void
+price (AppExecResult *out)
+{
+  for (guint i = 0; i < EXEC_N_BUCKETS; i++)
+    if (i >= MODEL_OP_N_KINDS || i == MODEL_OP_SEND || i == MODEL_OP_RECV) {
+      out->result.ops[i].seconds = out->predicted_ops[i].seconds;
+      out->priced_s += out->predicted_ops[i].seconds;
+    }
 }
 
 static gboolean
 run (const AppExecRequest *request, Plan *plan, AppExecResult *out, GError **error)
 {
   guint32 ranks = (guint32)request->ranks, rank = 0;
-  gboolean launches = exec_place () == EXEC_PLACE_LAUNCHER && ranks > 1;
+  gboolean launches = exec_place () == EXEC_PLACE_LAUNCHER && ranks > 1 && !request->slice;
   out->has_result = TRUE;
   if (launches)
     return exec_launch (request->argv, ranks, out->threads, request->timeout_s, &out->result,
@@ -202,6 +249,8 @@ run (const AppExecRequest *request, Plan *plan, AppExecResult *out, GError **err
   plan->exec.backend->set_threads (out->threads);
   if (!exec_be_rank (&plan->exec, request->timeout_s, ranks, &rank, &out->result, error))
     return FALSE;
+  if (request->slice)
+    price (out);
   out->is_silent = rank > 0 || exec_place () == EXEC_PLACE_RANK;
   return TRUE;
 }
@@ -212,7 +261,7 @@ run_stored (const AppExecRequest *request, Plan *plan, AppExecResult *out, GErro
 {
   AppExecStore store = { .backend = plan->exec.backend };
   g_autoptr (GError) failure = NULL;
-  gboolean stores = exec_place () == EXEC_PLACE_LAUNCHER;
+  gboolean stores = exec_place () == EXEC_PLACE_LAUNCHER && !request->slice;
   if (stores && !app_exec_store_begin (&store, request, out, error)) {
     db_database_free (store.db);
     return FALSE;
@@ -225,25 +274,40 @@ run_stored (const AppExecRequest *request, Plan *plan, AppExecResult *out, GErro
   return ok && stored;
 }
 
+/* Alone there is nothing to compare with, and no one to be started by. */
+static gboolean
+check_slice (const AppExecRequest *request, GError **error)
+{
+  if (!request->slice || (!request->verify && exec_place () == EXEC_PLACE_LAUNCHER))
+    return TRUE;
+  g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
+               request->verify
+                   ? "--slice runs one rank alone: it cannot --verify"
+                   : "--slice runs one rank alone: start it without mpirun, srun, torchrun");
+  return FALSE;
+}
+
 AppExecResult *
 app_exec (const AppExecRequest *request, GError **error)
 {
   g_autoptr (AppExecResult) out = g_new0 (AppExecResult, 1);
   g_auto (Plan) plan = { 0 };
   long cores = sysconf (_SC_NPROCESSORS_ONLN);
+  if (!check_slice (request, error))
+    return NULL;
   plan.exec.backend = exec_backend_load (request->backend, error);
   if (plan.exec.backend == NULL || !plan_init (request, &plan, &out->note, error)
       || (!request->dry_run && plan.exec.backend->probe != NULL
           && exec_place () == EXEC_PLACE_LAUNCHER
-          && !plan.exec.backend->probe ((guint32)request->ranks, error)))
+          && !plan.exec.backend->probe (request->slice ? 1 : (guint32)request->ranks, error)))
     return NULL;
   out->layout_text = model_layout_format (&plan.layout, plan.profile);
-  out->threads = (guint)MAX (cores / (long)request->ranks, 1);
+  out->threads = (guint)MAX (request->slice ? cores : cores / (long)request->ranks, 1);
   model_rankmap_init (&out->map, &plan.layout);
   if (exec_place () != EXEC_PLACE_RANK
-      && (!predict (request, &plan, out, error)
-          || !exec_predict_peak (&plan.exec, &out->predicted_peak_bytes,
-                                 &out->predicted_fullest_rank, out->predicted_memory_bytes, error)))
+      && (!exec_predict_peak (&plan.exec, &out->predicted_peak_bytes, &out->predicted_fullest_rank,
+                              out->predicted_memory_bytes, error)
+          || !predict_if_known (request, &plan, out, error)))
     return NULL;
   if (!request->dry_run && !run_stored (request, &plan, out, error))
     return NULL;

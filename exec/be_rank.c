@@ -2,6 +2,7 @@
 #include "exec/board-private.h"
 #include "exec/launch.h"
 #include "exec/rendezvous.h"
+#include "exec/slice.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -53,7 +54,15 @@ run_alone (const ExecRequest *request, ExecResult *out, GError **error)
   const ExecBackend *backend = request->backend;
   if (backend->open != NULL && !backend->open (0, error))
     return FALSE;
-  gboolean ok = exec_run (request, 0, out, error);
+  ExecRequest alone = *request;
+  guint32 rank = 0;
+  if (request->slice) {
+    guint64 bytes = 0, kinds[EXEC_MEMORY_N_KINDS];
+    if (!exec_predict_peak (request, &bytes, &rank, kinds, error))
+      return FALSE;
+    alone.backend = exec_slice_of (backend, rank);
+  }
+  gboolean ok = exec_run (&alone, rank, out, error);
   if (backend->close != NULL)
     backend->close ();
   return ok;
