@@ -162,6 +162,14 @@ print_rate (CliTable *table, double rate, double unit, double most)
     cli_table_cell (table, "%s", "");
 }
 
+/* Milliseconds, "-" where there is no prediction. */
+static void
+print_ms (CliTable *table, double seconds, gboolean priced, gboolean with_sign)
+{
+  g_autofree char *text = g_strdup_printf (with_sign ? "%+.3f" : "%.3f", seconds * 1e3);
+  cli_table_cell (table, "%s%s", priced ? "(priced) " : "", isfinite (seconds) ? text : "-");
+}
+
 static void
 print_ops (const AppExecResult *r, gboolean slice)
 {
@@ -184,12 +192,12 @@ print_ops (const AppExecResult *r, gboolean slice)
     cli_table_row (table);
     cli_table_cell (table, "%s", exec_bucket_name (i));
     cli_table_cell (table, "%" G_GUINT64_FORMAT, r->has_result ? m->count : p->count);
-    cli_table_cell (table, "%.3f", p->seconds * 1e3);
+    print_ms (table, p->seconds, FALSE, FALSE);
     if (r->has_result) {
       gboolean priced
           = slice && (i >= MODEL_OP_N_KINDS || i == MODEL_OP_SEND || i == MODEL_OP_RECV);
-      cli_table_cell (table, priced ? "(priced) %.3f" : "%.3f", m->seconds * 1e3);
-      cli_table_cell (table, "%+.3f", (p->seconds - m->seconds) * 1e3);
+      print_ms (table, m->seconds, priced, FALSE);
+      print_ms (table, p->seconds - m->seconds, FALSE, TRUE);
       print_rate (table, r->op_flop[i] / m->seconds, 1e12, r->peak_flop_per_s);
       print_rate (table, r->op_bytes[i] / m->seconds, 1e9, r->memory_bytes_per_s);
     }
@@ -237,14 +245,17 @@ print_text (const AppExecRequest *request, const AppExecResult *r)
   if (r->has_result && request->verify)
     print_verdict (&r->result.verdict);
   if (r->has_result) {
-    printf ("step %.4f s (%.4f to %.4f over %u steps), predicted %.4f s (%+.0f %%)\n",
-            r->result.step_s, r->result.step_s_min, r->result.step_s_max, request->steps,
-            r->predicted_step_s, (r->predicted_step_s / r->result.step_s - 1) * 100);
+    printf ("step %.4f s (%.4f to %.4f over %u steps)", r->result.step_s, r->result.step_s_min,
+            r->result.step_s_max, request->steps);
+    if (isfinite (r->predicted_step_s))
+      printf (", predicted %.4f s (%+.0f %%)", r->predicted_step_s,
+              (r->predicted_step_s / r->result.step_s - 1) * 100);
+    puts ("");
     printf ("peak %" G_GUINT64_FORMAT " bytes, predicted %" G_GUINT64_FORMAT "; moved %" //
             G_GUINT64_FORMAT " bytes per step (rank 0); loss %.4f, then %.4f\n",
             r->result.peak_bytes, r->predicted_peak_bytes, r->result.moved_bytes,
             r->result.loss_first, r->result.loss_last);
-    if (request->slice)
+    if (request->slice && isfinite (r->priced_s))
       printf ("one rank (%u) of %u alone: compute measured %.4f s, communication and bubble priced "
               "%.4f s, together %.4f s\n",
               r->predicted_fullest_rank, r->map.world, r->result.step_s, r->priced_s,

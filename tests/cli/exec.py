@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """plait exec as a user runs it: splits that are right, faults that are found, ranks that die.
 
-usage: exec.py PLAIT layouts|pairs|inject|faults|absent|torchrun|watchdog [BACKEND]
+usage: exec.py PLAIT layouts|pairs|inject|faults|absent|torchrun|watchdog|slices [BACKEND]
 """
 import json
 import os
@@ -152,7 +152,8 @@ def torchrun():
     """The environment that torchrun --no-python makes; mpirun only starts the processes."""
     script = ('RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK '
               'MASTER_ADDR=localhost MASTER_PORT=%d exec "$@"' % (20000 + os.getpid() % 20000))
-    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                   "OMPI_MCA_mpi_yield_when_idle": "1"}
     done = subprocess.run(["mpirun", "--oversubscribe", "-np", "2", "sh", "-c", script, "sh",
                            *command(2, "tp=2", "--verify", "--steps", "1", "--warmup", "0", "--json")],
                           capture_output=True, text=True, timeout=120, env=environment)
@@ -172,10 +173,31 @@ def watchdog():
           f"watchdog: exit {done.returncode}, said {lines}")
 
 
+def slices():
+    """One rank of a plan for 64: its memory is what was predicted, its ops are those of one rank, the parts add up."""
+    layout = "tp=4,pp=4,sp=1,dp=4,zero=1,mbs=2"
+    more = ("--global-batch", "16", "--machine", "hgx-h100", "--steps", "1", "--warmup", "0", "--json")
+    done = subprocess.run(command(64, layout, "--slice", *more), capture_output=True, text=True, timeout=60)
+    check(done.returncode == 0, f"slice: exit {done.returncode}: {done.stderr.strip()[:300]}")
+    if done.returncode == 0:
+        answer = json.loads(done.stdout)
+        part, ops = answer["slice"], {op["kind"]: op for op in answer["ops"]}
+        check(answer["measured"]["peak_bytes"] == answer["predicted"]["peak_bytes"], "slice: peak is not as predicted")
+        check(abs(part["measured_compute_s"] + part["priced_communication_s"] - part["step_s"]) < 1e-9, "slice: parts do not add up")
+        # one layer per stage, two micro-batches: two norms forward and two backward of each
+        check(ops["norm"]["count"] == 8, f"slice: {ops['norm']['count']} norms")
+        # 4 linear layers, forward and both gradients of each
+        check(ops["gemm"]["count"] == 24, f"slice: {ops['gemm']['count']} matrix products")
+        for kind in ("all_gather", "reduce_scatter", "recv"):
+            check(ops[kind]["measured_s"] == ops[kind]["predicted_s"] > 0, f"slice: {kind} is not priced")
+    done = subprocess.run(command(64, layout, "--slice", "--verify", *more), capture_output=True, text=True, timeout=60)
+    check(done.returncode == 2, f"slice --verify: exit {done.returncode}")
+
+
 if shutil.which("mpirun") is None:
     sys.exit(77)
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    {"layouts": layouts, "pairs": pairs, "inject": inject, "faults": faults, "absent": absent, "torchrun": torchrun,
+    {"layouts": layouts, "pairs": pairs, "inject": inject, "faults": faults, "absent": absent, "torchrun": torchrun, "slices": slices,
      "watchdog": watchdog}[WHAT]()
 sys.exit(1 if failures else 0)
