@@ -206,9 +206,12 @@ print_ops (const AppExecResult *r, gboolean slice)
 }
 
 static void
-print_groups (const AppExecResult *r)
+print_groups (const AppExecRequest *request, const AppExecResult *r)
 {
-  printf ("ranks %u, %u BLAS thread%s each:", r->map.world, r->threads, r->threads > 1 ? "s" : "");
+  printf ("ranks %u", r->map.world);
+  if (g_str_equal (request->backend, "cpu"))
+    printf (", %u BLAS thread%s each", r->threads, r->threads > 1 ? "s" : "");
+  printf (":");
   static const ModelGroupKind shown[] = { MODEL_GROUP_TP, MODEL_GROUP_DP, MODEL_GROUP_PP };
   for (guint i = 0; i < G_N_ELEMENTS (shown); i++)
     if (r->map.groups[shown[i]].size > 1)
@@ -241,7 +244,7 @@ print_text (const AppExecRequest *request, const AppExecResult *r)
   printf ("%s on %" G_GUINT64_FORMAT " rank%s, backend %s, layout %s\n", request->inputs.model,
           request->ranks, request->ranks > 1 ? "s" : "", request->backend,
           *r->layout_text != '\0' ? r->layout_text : "(none)");
-  print_groups (r);
+  print_groups (request, r);
   if (r->has_result && request->verify)
     print_verdict (&r->result.verdict);
   if (r->has_result) {
@@ -337,8 +340,9 @@ const CliVerb cli_exec = {
   .arguments = "--model MODEL --ranks N [--layout LAYOUT] [--verify]",
   .summary = "Run one layout for real, prove it right, compare with its prediction",
   .description
-  = "Starts one process per rank through mpirun (or takes its place under mpirun or srun), runs\n"
-    "training steps in fp32 and prints predicted and measured time by kind of op, and peak "
+  = "Starts one process per rank through mpirun (or takes its place under mpirun, srun or\n"
+    "torchrun --no-python), runs "
+    "training steps and prints predicted and measured time by kind of op, and peak "
     "memory.\n"
     "--verify compares gradients and weights with one rank alone; exit code 1 when they differ.",
   .run = run,

@@ -17,7 +17,7 @@ enum {
 };
 
 /* Bytes that the driver says are used, after each stage of opening. */
-enum { CUDA_USED_CONTEXT, CUDA_USED_CUBLAS, CUDA_N_USED };
+enum { CUDA_USED_CONTEXT, CUDA_USED_CUBLAS, CUDA_USED_NCCL, CUDA_N_USED };
 
 typedef struct {
   gboolean is_open;

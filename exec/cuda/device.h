@@ -68,7 +68,7 @@ block_join (float *values)
   return all;
 }
 #else
-#include "tests/emu/device.h"
+#include <emu_device.h>
 #endif
 
 DEVICE float

@@ -67,8 +67,12 @@ cuda_describe (void)
 {
   const CudaDevice *d = &cuda_device;
   g_autofree char *state = cuda_nvml_state (d->number);
+  g_autofree char *nccl = d->used_bytes[CUDA_USED_NCCL] > 0
+                              ? g_strdup_printf (", %" G_GUINT64_FORMAT " with arena and NCCL",
+                                                 d->used_bytes[CUDA_USED_NCCL])
+                              : g_strdup ("");
   return g_strdup_printf ("GPU %d, %s; %s; driver-used: %" G_GUINT64_FORMAT
-                          " bytes with context, %" G_GUINT64_FORMAT " with cuBLAS",
+                          " bytes with context, %" G_GUINT64_FORMAT " with cuBLAS and scratch%s",
                           d->number, d->name, state != NULL ? state : "no NVML",
-                          d->used_bytes[CUDA_USED_CONTEXT], d->used_bytes[CUDA_USED_CUBLAS]);
+                          d->used_bytes[CUDA_USED_CONTEXT], d->used_bytes[CUDA_USED_CUBLAS], nccl);
 }

@@ -1,4 +1,4 @@
-/* tests/emu/device.h - exec/cuda/device.h for a CPU: a kernel runs its blocks one after the other,
+/* tests/emu/emu_device.h - exec/cuda/device.h for a CPU: a kernel runs its blocks one after the other,
  * a phase is a loop over the threads of a block. */
 #pragma once
 #include <functional>
