@@ -183,13 +183,14 @@ predict (const AppExecRequest *request, const Plan *plan, AppExecResult *out, GE
   CostContext context;
   inputs.profile = "plait";
   inputs.live_ranks = (guint32)request->ranks;
-  if (!app_setting_init (&setting, &inputs, error)
-      || !app_problem_init (&problem, &setting, request->ranks, request->global_batch, request->seq,
-                            error)
-      || !cost_predict (&problem.problem, &plan->layout, &prediction, error))
+  if (!app_setting_init (&setting, &inputs, error))
     return FALSE;
   g_autofree char *machine = app_record_machine_content (setting.machine);
   out->topology_hash = base_hash_text (machine);
+  if (!app_problem_init (&problem, &setting, request->ranks, request->global_batch, request->seq,
+                         error)
+      || !cost_predict (&problem.problem, &plan->layout, &prediction, error))
+    return FALSE;
   out->predicted_step_s = prediction.step_s;
   out->predicted_wait_s
       = prediction.breakdown_s[COST_PART_PP_BUBBLE] + prediction.breakdown_s[COST_PART_P2P];
@@ -210,7 +211,8 @@ predict_if_known (const AppExecRequest *request, const Plan *plan, AppExecResult
   g_autoptr (GError) reason = NULL;
   if (predict (request, plan, out, &reason))
     return TRUE;
-  if (!g_str_equal (request->inputs.machine, "live") || plan->layout.dtype == MODEL_DTYPE_FP32) {
+  if (out->topology_hash == NULL || !g_str_equal (request->inputs.machine, "live")
+      || plan->layout.dtype == MODEL_DTYPE_FP32) {
     g_propagate_error (error, g_steal_pointer (&reason));
     return FALSE;
   }
@@ -218,8 +220,6 @@ predict_if_known (const AppExecRequest *request, const Plan *plan, AppExecResult
   out->peak_flop_per_s = out->memory_bytes_per_s = NAN;
   for (guint i = 0; i < EXEC_N_BUCKETS; i++)
     out->predicted_ops[i] = (ExecBucket){ 0, NAN };
-  g_clear_pointer (&out->topology_hash, g_free);
-  out->topology_hash = g_strdup ("");
   if (out->note == NULL)
     out->note = g_strdup_printf ("no predicted times: %s; --machine names one that is known",
                                  reason->message);
