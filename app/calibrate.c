@@ -3,6 +3,7 @@
 
 #include "app/calibrate-private.h"
 #include "app/calibrate_file-private.h"
+#include "app/calibration_source.h"
 #include "base/hash.h"
 #include "base/philox.h"
 
@@ -302,20 +303,27 @@ write_numbers (Work *work)
 }
 
 static gboolean
-write_file (Work *work, GError **error)
+keep (Work *work, GError **error)
 {
   const AppCalibrateRequest *request = work->request;
   CostCalibration *calibration = work->data.shelf.calibration;
   g_autofree char *source = NULL;
 
-  if (request->out_dir == NULL)
+  if (request->out_dir == NULL && request->db_path == NULL)
     return TRUE;
   source
       = g_strdup_printf ("plait calibrate --from-runs on %u published training runs, around '%s'",
                          work->data.rows->len, cost_calibration_name (calibration));
   write_numbers (work);
-  return calibrate_write (calibration, request->name, source, request->out_dir, &work->out->written,
-                          error);
+  const AppStoredFit stored = { .db_path = request->db_path,
+                                .name = request->name != NULL ? request->name : "fitted",
+                                .base = cost_calibration_name (calibration),
+                                .values = work->out->parameters,
+                                .median_abs_err = work->out->validation->step_time.median_abs_err };
+
+  return request->out_dir != NULL ? calibrate_write (calibration, request->name, source,
+                                                     request->out_dir, &work->out->written, error)
+                                  : app_calibration_store_fit (calibration, &stored, source, error);
 }
 
 /* ---- the use case ---- */
@@ -338,7 +346,7 @@ run (Work *work, GError **error)
     return FALSE;
   validate_summarise (work->out->validation);
   list_parameters (work);
-  return write_file (work, error);
+  return keep (work, error);
 }
 
 AppCalibration *

@@ -18,6 +18,7 @@ typedef struct {
   gboolean few_shot;   /* also: a left-out family after 0, 3 and 10 of its rows */
   const char *name;    /* of the new calibration, NULL: "fitted" */
   const char *out_dir; /* (nullable) where NAME.ini is written */
+  const char *db_path; /* (nullable) else where it is stored */
 } AppCalibrateRequest;
 
 /* One fitted factor, shown by the first number it moves. */

@@ -37,6 +37,7 @@ app_exec_result_free (AppExecResult *result)
     return;
   g_free (result->layout_text);
   g_free (result->topology_hash);
+  g_free (result->calibration);
   g_free (result->note);
   exec_verdict_clear (&result->result.verdict);
   g_free (result);
@@ -187,6 +188,7 @@ predict (const AppExecRequest *request, const Plan *plan, AppExecResult *out, GE
     return FALSE;
   g_autofree char *machine = app_record_machine_content (setting.machine);
   out->topology_hash = base_hash_text (machine);
+  out->calibration = g_strdup (cost_calibration_name (setting.calibration));
   if (!app_problem_init (&problem, &setting, request->ranks, request->global_batch, request->seq,
                          error)
       || !cost_predict (&problem.problem, &plan->layout, &prediction, error))
@@ -302,6 +304,8 @@ app_exec (const AppExecRequest *request, GError **error)
           && !plan.exec.backend->probe (request->slice ? 1 : (guint32)request->ranks, error)))
     return NULL;
   out->layout_text = model_layout_format (&plan.layout, plan.profile);
+  out->seq = plan.job.seq;
+  out->global_batch = plan.job.global_batch;
   out->threads = (guint)MAX (request->slice ? cores : cores / (long)request->ranks, 1);
   model_rankmap_init (&out->map, &plan.layout);
   if (exec_place () != EXEC_PLACE_RANK

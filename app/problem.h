@@ -16,6 +16,7 @@ typedef struct {
   const char *gpu;         /* replaces the machine's GPU */
   const char *profile;     /* default: megatron */
   const char *calibration; /* default: default */
+  const char *db_path;     /* (nullable) where calibrations are looked for that the catalog lacks */
   double dropout;          /* < 0: the model's */
   guint32 live_ranks;      /* machine live without GPUs: one device per rank; 0: one */
 } AppInputs;

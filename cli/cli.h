@@ -48,6 +48,9 @@ gboolean cli_parse (const CliVerb *verb, int argc, char **argv, const GOptionEnt
 void cli_common_clear (CliCommon *common);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (CliCommon, cli_common_clear)
 
+/* "plait" and @argv, to start ranks with the same words. (owned) strv */
+char **cli_command_line (int argc, char **argv);
+
 /* Reports @error once ("plait: message" on stderr; JSON on stdout too with --json) and returns the
  * exit code that its domain asks for. */
 CliExit cli_fail (const CliCommon *common, const GError *error);

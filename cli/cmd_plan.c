@@ -96,6 +96,17 @@ show_progress (const char *point, guint64 done, guint64 total, gpointer unused)
   cli_progress (point, done, total);
 }
 
+/* The live machine without GPUs has as many devices as the largest plan. */
+static guint32
+live_ranks (const GArray *gpus)
+{
+  guint64 most = 1;
+
+  for (guint i = 0; i < gpus->len; i++)
+    most = MAX (most, g_array_index (gpus, guint64, i));
+  return (guint32)most;
+}
+
 static gboolean
 ask (const Options *o, const CliCommon *common, Asked *asked, GError **error)
 {
@@ -116,6 +127,8 @@ ask (const Options *o, const CliCommon *common, Asked *asked, GError **error)
     .gpu = o->gpu,
     .profile = o->profile,
     .calibration = o->calibration,
+    .db_path = cli_db_path (common),
+    .live_ranks = live_ranks (asked->gpus),
     .dropout = dropout,
   };
   request->machines = (const char *const *)asked->machines;

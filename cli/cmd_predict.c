@@ -40,6 +40,8 @@ make_request (const Options *o, const CliCommon *common, AppPredictRequest *requ
     .gpu = o->gpu,
     .profile = o->profile,
     .calibration = o->calibration,
+    .db_path = common->db,
+    .live_ranks = (guint32)MIN (request->gpus, G_MAXUINT32),
     .dropout = dropout,
   };
   return TRUE;

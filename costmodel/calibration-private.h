@@ -24,6 +24,7 @@ typedef struct {
   BaseDim dim;
   gsize offset;
   double min, max;
+  double neutral; /* what holds where nobody gives it; NaN: somebody has to */
 } CostKey;
 
 typedef struct {
@@ -57,4 +58,11 @@ const CostCalibrationGroup *cost_calibration_find (const CostCalibration *calibr
                                                    CostSection section, const char *name);
 /* "gpu hopper", "step". Returns: (owned) */
 char *cost_calibration_group_title (const CostCalibrationGroup *group);
+/* Splits "gpu hopper" into section and name. FALSE: no group of a calibration. */
+gboolean cost_calibration_split_title (const char *title, CostSection *out_section,
+                                       const char **out_name);
+const CostKey *cost_calibration_key (CostSection section, const char *key); /* (nullable) */
+/* By section, then name; of pointers to groups. */
+gint cost_calibration_compare_groups (gconstpointer a, gconstpointer b);
+const char *cost_calibration_unit_of (BaseDim dim);
 G_END_DECLS

@@ -47,6 +47,15 @@ cost_calibration_find (const CostCalibration *calibration, CostSection section, 
   return NULL;
 }
 
+const CostKey *
+cost_calibration_key (CostSection section, const char *key)
+{
+  for (guint i = 0; i < cost_sections[section].n_keys; i++)
+    if (strcmp (cost_sections[section].keys[i].name, key) == 0)
+      return &cost_sections[section].keys[i];
+  return NULL;
+}
+
 char *
 cost_calibration_group_title (const CostCalibrationGroup *group)
 {
@@ -169,8 +178,8 @@ check_name (BaseIni *ini, const char *title, CostSection section, const char *na
 }
 
 /* Splits "gpu hopper" into section and name. FALSE: no group of a calibration. */
-static gboolean
-split_title (const char *title, CostSection *out_section, const char **out_name)
+gboolean
+cost_calibration_split_title (const char *title, CostSection *out_section, const char **out_name)
 {
   for (guint i = 0; i < COST_SECTION_N_KINDS; i++) {
     const CostSectionSchema *schema = &cost_sections[i];
@@ -187,8 +196,8 @@ split_title (const char *title, CostSection *out_section, const char **out_name)
   return FALSE;
 }
 
-static gint
-compare_groups (gconstpointer a, gconstpointer b)
+gint
+cost_calibration_compare_groups (gconstpointer a, gconstpointer b)
 {
   const CostCalibrationGroup *left = *(CostCalibrationGroup *const *)a;
   const CostCalibrationGroup *right = *(CostCalibrationGroup *const *)b;
@@ -204,7 +213,7 @@ read_groups (CostCalibration *calibration, BaseIni *ini, GError **error)
     const char *title = base_ini_group_name (ini, i);
     CostSection section;
     const char *name;
-    if (!split_title (title, &section, &name))
+    if (!cost_calibration_split_title (title, &section, &name))
       continue; /* base_ini_finish refuses it */
     CostCalibrationGroup *group = g_new0 (CostCalibrationGroup, 1);
     group->section = section;
@@ -214,7 +223,7 @@ read_groups (CostCalibration *calibration, BaseIni *ini, GError **error)
         || !read_group (ini, title, group, error))
       return FALSE;
   }
-  g_ptr_array_sort (calibration->groups, compare_groups);
+  g_ptr_array_sort (calibration->groups, cost_calibration_compare_groups);
   return TRUE;
 }
 
@@ -271,7 +280,7 @@ cost_calibration_get (const CostCalibration *calibration, const char *group, con
 {
   CostSection section;
   const char *name;
-  if (!split_title (group, &section, &name))
+  if (!cost_calibration_split_title (group, &section, &name))
     return FALSE;
   const CostCalibrationGroup *found = cost_calibration_find (calibration, section, name);
   for (guint i = 0; found != NULL && i < cost_sections[section].n_keys; i++) {
@@ -287,8 +296,8 @@ cost_calibration_get (const CostCalibration *calibration, const char *group, con
 }
 
 /* Units that read back what base_units_parse makes of them. */
-static const char *
-unit_of (BaseDim dim)
+const char *
+cost_calibration_unit_of (BaseDim dim)
 {
   return dim == BASE_DIM_SECONDS ? "s" : dim == BASE_DIM_BYTES ? "B" : "";
 }
@@ -325,7 +334,7 @@ format_group (const CostCalibrationGroup *group, GString *text)
       continue;
     g_string_append_printf (text, "%s = ", schema->keys[i].name);
     format_number (text, group->value[i]);
-    g_string_append (text, unit_of (schema->keys[i].dim));
+    g_string_append (text, cost_calibration_unit_of (schema->keys[i].dim));
     if (group->spread[i] > 0) {
       g_string_append (text, " +- ");
       format_number (text, group->spread[i]);

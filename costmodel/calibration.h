@@ -20,6 +20,7 @@
 #pragma once
 #include "base/catalog.h"
 #include "costmodel/error.h"
+#include "model/op.h"
 #include "model/profile.h"
 #include "topo/cluster.h"
 #include <glib.h>
@@ -63,6 +64,9 @@ typedef struct {
   double nvls_share;               /* of link bandwidth with NVLS, 0: the generation has none */
   double power_exponent;           /* rates scale as (power limit / TDP)^this */
   double cublas_workspace_bytes;
+  /* Time of memory-bound kernels over bytes / (HBM x hbm_ratio), by ModelOpKind; on top of the
+   * profile's memory_factor, which says how well a framework fuses. 1 where nobody measured. */
+  double kernel_factor[MODEL_OP_N_KINDS];
 } CostGpuNumbers;
 
 typedef struct {
@@ -125,6 +129,11 @@ typedef struct {
   double reserved_ratio;           /* reserved over allocated */
   double need_ratio;               /* need over allocated, in the OOM risk */
   double sigma;                    /* log sd of step times of this framework, predicted unseen */
+  double step_corrections; /* share of [step]'s corrections that applies: they were fitted to
+                              training frameworks, and tell what those do beside the ops. 0: the
+                              step is its ops, one after the other */
+  double overhead_ratio;   /* step over the sum of its ops each alone, less 1: what lies between
+                              ops, ranks that wait for one another; 0 where nobody measured */
 } CostProfileNumbers;
 
 typedef struct {
@@ -195,12 +204,18 @@ double *cost_calibration_slot (CostCalibration *calibration, const char *group, 
 /* The number and its relative spread; FALSE if the file does not say it. */
 gboolean cost_calibration_set (CostCalibration *calibration, const char *group, const char *key,
                                double value, double spread);
+/* The same, adding the key, and the group with @source, where the file lacks them. A group that was
+ * assumed no longer is. FALSE if there is no such group or key, or @value is out of its range. */
+gboolean cost_calibration_put (CostCalibration *calibration, const char *group, const char *key,
+                               double value, double spread, const char *source);
 /* Calls @visit for every number with a spread, in the file's fixed order. */
 void cost_calibration_each_uncertain (const CostCalibration *calibration,
                                       void (*visit) (const char *group, const char *key,
                                                      gpointer user_data),
                                       gpointer user_data);
 /* Adds "; @note" to the source of @group. FALSE if there is no such group. */
+/* "s", "B" or "": the unit that @key of @group is written in; NULL if there is no such key. */
+const char *cost_calibration_unit (const char *group, const char *key);
 gboolean cost_calibration_note_source (CostCalibration *calibration, const char *group,
                                        const char *note);
 void cost_calibration_rename (CostCalibration *calibration, const char *name, const char *source);

@@ -48,6 +48,52 @@ cost_calibration_set (CostCalibration *calibration, const char *title, const cha
   return TRUE;
 }
 
+const char *
+cost_calibration_unit (const char *title, const char *key)
+{
+  CostSection section;
+  const char *name;
+  if (!cost_calibration_split_title (title, &section, &name))
+    return NULL;
+  const CostKey *found = cost_calibration_key (section, key);
+  return found != NULL ? cost_calibration_unit_of (found->dim) : NULL;
+}
+
+static CostCalibrationGroup *
+add_group (CostCalibration *calibration, CostSection section, const char *name, const char *source)
+{
+  CostCalibrationGroup *group = g_new0 (CostCalibrationGroup, 1);
+  group->section = section;
+  group->name = g_strdup (name);
+  group->source = g_strdup (source);
+  g_ptr_array_add (calibration->groups, group);
+  g_ptr_array_sort (calibration->groups, cost_calibration_compare_groups);
+  return group;
+}
+
+gboolean
+cost_calibration_put (CostCalibration *calibration, const char *title, const char *key,
+                      double value, double spread, const char *source)
+{
+  CostSection section;
+  const char *name;
+  if (!cost_calibration_split_title (title, &section, &name))
+    return FALSE;
+  const CostKey *found = cost_calibration_key (section, key);
+  if (found == NULL || !(value >= found->min && value <= found->max))
+    return FALSE;
+  guint i = (guint)(found - cost_sections[section].keys);
+  CostCalibrationGroup *group
+      = (CostCalibrationGroup *)cost_calibration_find (calibration, section, name);
+  if (group == NULL)
+    group = add_group (calibration, section, name, source);
+  group->set |= 1u << i;
+  group->value[i] = value;
+  group->spread[i] = spread;
+  group->assumed = FALSE;
+  return TRUE;
+}
+
 void
 cost_calibration_each_uncertain (const CostCalibration *calibration,
                                  void (*visit) (const char *group, const char *key,

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#define NOBODY G_MAXUINT8 /* who answered: a neutral value holds */
+
 /* Who may answer for a key, most specific first; entries may be NULL. */
 typedef struct {
   const CostCalibrationGroup *groups[3];
@@ -29,13 +31,16 @@ fill (void *into, CostSection section, const Candidates *candidates, const char 
       if (answered != NULL)
         answered[k] = c;
     }
-    if (found == NULL) {
+    double value = found != NULL ? found->value[k] : schema->keys[k].neutral;
+    if (isnan (value)) {
       g_set_error (error, COST_ERROR, COST_ERROR_NO_DATA,
                    "calibration '%s': [%s%s] lacks '%s', which it has to have", file, schema->word,
                    schema->named ? " default" : "", schema->keys[k].name);
       return FALSE;
     }
-    memcpy ((char *)into + schema->keys[k].offset, &found->value[k], sizeof (double));
+    if (found == NULL && answered != NULL)
+      answered[k] = NOBODY;
+    memcpy ((char *)into + schema->keys[k].offset, &value, sizeof value);
   }
   return TRUE;
 }
@@ -79,7 +84,8 @@ report_gpu (CostNumbers *numbers, const TopoMachine *machine, const Candidates *
   g_autoptr (GString) keys = g_string_new (NULL);
   for (guint k = 0; k < cost_sections[COST_SECTION_GPU].n_keys; k++) {
     const char *key = cost_sections[COST_SECTION_GPU].keys[k].name;
-    if (answered[k] == 2 && gpu_key_matters (machine, key))
+    gboolean optional = !isnan (cost_sections[COST_SECTION_GPU].keys[k].neutral);
+    if (answered[k] == 2 && !optional && gpu_key_matters (machine, key))
       g_string_append_printf (keys, "%s%s", keys->len > 0 ? " " : "", key);
   }
   if (keys->len > 0)
@@ -104,6 +110,8 @@ resolve_gpu (CostNumbers *numbers, const CostCalibration *calibration, const Top
 {
   const TopoGpu *gpu = machine->gpu;
   guint8 answered[COST_MAX_KEYS] = { 0 };
+  for (guint i = 0; i < MODEL_OP_N_KINDS; i++)
+    numbers->gpu.kernel_factor[i] = 1;
   Candidates candidates
       = { { cost_calibration_find (calibration, COST_SECTION_GPU, gpu->slug),
             cost_calibration_find (calibration, COST_SECTION_GPU, gpu->generation),
@@ -185,6 +193,18 @@ resolve_rest (CostNumbers *numbers, const CostCalibration *calibration, const To
                            error);
 }
 
+/* What the corrections of [step] become where only a share of them applies. */
+static void
+apply_corrections (CostStepNumbers *step, double share)
+{
+  double *ratios[] = { &step->p2p_ratio, &step->p2p_interleaved_ratio, &step->bubble_ratio,
+                       &step->head_ratio, &step->imbalance_ratio };
+  for (guint i = 0; i < G_N_ELEMENTS (ratios); i++)
+    *ratios[i] = 1 + share * (*ratios[i] - 1);
+  step->fixed_s *= share;
+  step->unoverlapped_tp_ratio *= share;
+}
+
 gboolean
 cost_numbers_init (CostNumbers *numbers, const CostCalibration *calibration,
                    const TopoMachine *machine, const char *profile, GError **error)
@@ -196,6 +216,7 @@ cost_numbers_init (CostNumbers *numbers, const CostCalibration *calibration,
     cost_numbers_clear (numbers);
     return FALSE;
   }
+  apply_corrections (&numbers->step, numbers->profile.step_corrections);
   numbers->step.p2p_host_s = numbers->profile.p2p_host_s;
   numbers->memory.cublas_workspace_bytes = numbers->gpu.cublas_workspace_bytes;
   numbers->uncertainty.z10 = -numbers->uncertainty.z10;

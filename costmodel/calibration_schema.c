@@ -5,23 +5,30 @@
  */
 #include "costmodel/calibration-private.h"
 
+#include <math.h>
 #include <stddef.h>
 
 #define RATIO(name, type, field, min, max)                                                         \
   {                                                                                                \
-    name, BASE_DIM_RATIO, offsetof (type, field), min, max                                         \
+    name, BASE_DIM_RATIO, offsetof (type, field), min, max, NAN                                    \
   }
+/* What nobody has to give: @neutral changes nothing. */
+#define OPTIONAL(name, type, field, min, max, neutral)                                             \
+  {                                                                                                \
+    name, BASE_DIM_RATIO, offsetof (type, field), min, max, neutral                                \
+  }
+#define FACTOR(name, type, field, min, max) OPTIONAL (name, type, field, min, max, 1)
 #define COUNT(name, type, field, min, max)                                                         \
   {                                                                                                \
-    name, BASE_DIM_COUNT, offsetof (type, field), min, max                                         \
+    name, BASE_DIM_COUNT, offsetof (type, field), min, max, NAN                                    \
   }
 #define TIME(name, type, field, max)                                                               \
   {                                                                                                \
-    name, BASE_DIM_SECONDS, offsetof (type, field), 0, max                                         \
+    name, BASE_DIM_SECONDS, offsetof (type, field), 0, max, NAN                                    \
   }
 #define BYTES(name, type, field, max)                                                              \
   {                                                                                                \
-    name, BASE_DIM_BYTES, offsetof (type, field), 0, max                                           \
+    name, BASE_DIM_BYTES, offsetof (type, field), 0, max, NAN                                      \
   }
 
 static const CostKey gpu_keys[] = {
@@ -49,6 +56,13 @@ static const CostKey gpu_keys[] = {
   RATIO ("nvls_share", CostGpuNumbers, nvls_share, 0, 2),
   RATIO ("power_exponent", CostGpuNumbers, power_exponent, 0, 3),
   BYTES ("cublas_workspace", CostGpuNumbers, cublas_workspace_bytes, 1e11),
+  FACTOR ("embed", CostGpuNumbers, kernel_factor[MODEL_OP_EMBED], 1e-3, 1e3),
+  FACTOR ("norm", CostGpuNumbers, kernel_factor[MODEL_OP_NORM], 1e-3, 1e3),
+  FACTOR ("rope", CostGpuNumbers, kernel_factor[MODEL_OP_ROPE], 1e-3, 1e3),
+  FACTOR ("act_mul", CostGpuNumbers, kernel_factor[MODEL_OP_ACT_MUL], 1e-3, 1e3),
+  FACTOR ("add", CostGpuNumbers, kernel_factor[MODEL_OP_ADD], 1e-3, 1e3),
+  FACTOR ("cross_entropy", CostGpuNumbers, kernel_factor[MODEL_OP_CROSS_ENTROPY], 1e-3, 1e3),
+  FACTOR ("adam", CostGpuNumbers, kernel_factor[MODEL_OP_ADAM], 1e-3, 1e3),
 };
 
 static const CostKey link_keys[] = {
@@ -78,6 +92,8 @@ static const CostKey profile_keys[] = {
   RATIO ("reserved", CostProfileNumbers, reserved_ratio, 1, 10),
   RATIO ("need", CostProfileNumbers, need_ratio, 0.5, 10),
   RATIO ("sigma", CostProfileNumbers, sigma, 1e-4, 3),
+  FACTOR ("step_corrections", CostProfileNumbers, step_corrections, 0, 1),
+  OPTIONAL ("overhead", CostProfileNumbers, overhead_ratio, 0, 1, 0),
 };
 
 static const CostKey collective_keys[] = {

@@ -3,7 +3,7 @@
  * cost_evaluate_bound is tier 1 (closed form, peak memory, risk): it allocates nothing and is what
  * the search runs on every candidate. cost_evaluate is tier 2 and fills a whole Prediction.
  *
- *   step  = (pipe + tail + fixed) · (1 + straggler · log2 (gpus / 8))
+ *   step  = (pipe + tail + fixed) · (1 + overhead + straggler · log2 (gpus / 8))
  *   pipe  = work + bubble_ratio · (makespan − busiest) + (makespan with messages − makespan)
  *   work  = mean + imbalance_ratio · (busiest − mean)        of the ranks' work
  *   tail  = exposed data-parallel traffic + gradients of replicated weights + optimizer, of the
@@ -40,7 +40,7 @@ typedef struct {
   TopoGroupShape dp_shape, edp_shape, pair_shape;
   CostShards shards;
   double p2p_s;           /* one boundary message, alone */
-  double straggler_ratio; /* of the step, at the problem's gpus */
+  double straggler_ratio; /* of the step: the profile's overhead, and stragglers at these gpus */
   double sigma;           /* of need */
   /* FSDP without pipeline: what gathering and reducing adds to a pass, by part */
   double fsdp_forward_s[COST_MAX_RUN_KINDS], fsdp_backward_s[COST_MAX_RUN_KINDS];

@@ -118,8 +118,9 @@ cost_placement_init (CostPlacement *out, const CostProblem *problem, const Model
     topo_pair_shape (problem->machine, map.world, map.world / map.pp, &out->pair_shape);
     out->p2p_s = cost_p2p_s (numbers, &out->pair_shape, (double)tmpl->boundary_bytes);
   }
+  out->straggler_ratio = numbers->profile.overhead_ratio;
   if (problem->gpus > 8)
-    out->straggler_ratio = numbers->fabric.straggler_ratio * log2 (problem->gpus / 8.0);
+    out->straggler_ratio += numbers->fabric.straggler_ratio * log2 (problem->gpus / 8.0);
   out->sigma = tmpl->is_moe ? numbers->memory.sigma_moe : numbers->memory.sigma_dense;
   if (problem->is_layout_assumed)
     out->sigma += numbers->memory.sigma_assumed;

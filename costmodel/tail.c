@@ -129,7 +129,9 @@ optimizer_s (const CostProblem *problem, const ModelLayout *layout, const CostPl
   double bytes
       = 2 * gradient + 2 * (profile->master_bytes + profile->moment_bytes) + profile->param_bytes;
   double count = updated_count (layout, placement, weights);
-  return count * bytes / (problem->machine->gpu->hbm_bytes_per_s * problem->numbers->gpu.hbm_ratio);
+  const CostGpuNumbers *gpu = &problem->numbers->gpu;
+  return count * bytes * gpu->kernel_factor[MODEL_OP_ADAM]
+         / (problem->machine->gpu->hbm_bytes_per_s * gpu->hbm_ratio);
 }
 
 void

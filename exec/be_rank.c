@@ -1,6 +1,7 @@
 /* exec/be_rank.c - one process of a job. */
 #include "exec/board-private.h"
 #include "exec/launch.h"
+#include "exec/pin.h"
 #include "exec/rendezvous.h"
 #include "exec/slice.h"
 
@@ -92,6 +93,8 @@ exec_be_rank (ExecRequest *request, double timeout_s, guint32 ranks, guint32 *ou
     request->progress = &board[*out_rank];
   }
   request->progress->pid = getpid ();
+  if (folder != NULL) /* mpirun and srun bind as they were told */
+    exec_pin_rank (*out_rank, ranks);
   heart_start (request->progress, comm, folder == NULL, timeout_s, *out_rank);
   if (world != ranks) {
     g_autofree char *message

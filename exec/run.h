@@ -30,7 +30,7 @@ typedef struct {
   guint64 moved_bytes;                       /* of rank 0 per step */
   guint64 resident_bytes; /* on rank 0's device at the end, as its driver counts; 0: no device */
   char device[256];       /* rank 0's, in words; "" without */
-  ExecBucket ops[EXEC_N_BUCKETS]; /* one step, mean over ranks; counts of all */
+  ExecBucket ops[EXEC_N_BUCKETS]; /* the fastest step, mean over ranks; counts of all */
 } ExecResult;
 
 /* Every rank calls it after comm->open; @rank of the world. */
