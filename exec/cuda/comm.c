@@ -27,6 +27,7 @@ static struct {
   guint32 rank, world;
   ncclComm_t whole;
   ncclComm_t groups[EXEC_MAX_GROUPS];
+  guint32 places[EXEC_MAX_GROUPS]; /* this rank's in them */
   Edge edges[N_DIRECTIONS][N_ENDS];
   cudaEvent_t sent[EXEC_MAX_SLOTS]; /* NULL: never used */
   gboolean under_way[EXEC_MAX_SLOTS];
@@ -128,11 +129,24 @@ split (int color, int key, ncclComm_t *out, GError **error)
 static gboolean
 make_group (guint id, guint32 base, guint32 size, guint32 stride, GError **error)
 {
+  job.places[id] = (job.rank - base) / stride;
   if (size == job.world) {
     job.groups[id] = job.whole;
     return TRUE;
   }
-  return split ((int)base, (int)((job.rank - base) / stride), &job.groups[id], error);
+  return split ((int)base, (int)job.places[id], &job.groups[id], error);
+}
+
+/* NCCL connects two ranks at their first message, and each waits for the other: here, where both are
+ * at the same point, rather than in mid-schedule. */
+static gboolean
+connect_edge (const Edge *edge, gboolean sends, GError **error)
+{
+  cudaStream_t stream = cuda_device.streams[CUDA_STREAM_COLLECTIVE];
+  ncclResult_t result
+      = sends ? cuda_nccl.ncclSend (job.pulse, 1, ncclFloat, edge->place, edge->comm, stream)
+              : cuda_nccl.ncclRecv (job.pulse, 1, ncclFloat, edge->place, edge->comm, stream);
+  return cuda_nccl_settle (edge->comm, result, "connect the pipeline", error);
 }
 
 /* Edges from place p to p + 1 of the pipelines, those with p mod @of == @remainder; of a ring of odd
@@ -154,8 +168,9 @@ make_edges (guint direction, guint32 base, guint32 size, guint32 stride, guint r
     return TRUE;
   /* A backward edge carries messages from its end to its start. */
   guint end = starts == (direction == FORWARD) ? OUT : IN;
-  job.edges[direction][end] = (Edge){ comm, base + peer * stride, starts ? 1 : 0 };
-  return TRUE;
+  Edge edge = { comm, base + peer * stride, starts ? 1 : 0 };
+  job.edges[direction][end] = edge;
+  return connect_edge (&edge, end == OUT, error);
 }
 
 static gboolean
@@ -208,14 +223,20 @@ all_gather (ncclDataType_t type, guint group, const void *in, void *out, guint64
               "ncclAllGather", error);
 }
 
+/* In place NCCL leaves the sum at this rank's part of the input; the caller wants it in front. */
 static gboolean
 reduce_scatter (ncclDataType_t type, guint group, const void *in, void *out, guint64 count_each,
                 GError **error)
 {
   ncclComm_t comm = job.groups[group];
-  return end (comm,
-              cuda_nccl.ncclReduceScatter (in, out, count_each, type, ncclSum, comm, begin ()),
-              "ncclReduceScatter", error);
+  guint64 bytes = count_each * (type == ncclFloat ? 4 : 2);
+  void *to = in == out ? (char *)out + job.places[group] * bytes : out;
+  if (!end (comm, cuda_nccl.ncclReduceScatter (in, to, count_each, type, ncclSum, comm, begin ()),
+            "ncclReduceScatter", error))
+    return FALSE;
+  if (to != out)
+    cuda_copy_bytes (out, to, bytes);
+  return TRUE;
 }
 
 /* Messages outside of the pipeline go through the world's communicator. */

@@ -201,6 +201,19 @@ operation (ncclRedOp_t op)
   return op == ncclMax ? MPI_MAX : MPI_SUM;
 }
 
+/* NCCL works in place only where @part is this rank's part of @whole; else they may not overlap. */
+static bool
+may_overlap (const void *part, const void *whole, size_t count, ncclDataType_t type,
+             ncclComm_t comm)
+{
+  int ranks = 0, rank = 0;
+  MPI_Comm_size (comm->mpi, &ranks);
+  MPI_Comm_rank (comm->mpi, &rank);
+  const size_t bytes = count * (type == ncclFloat ? 4 : 2);
+  const char *p = (const char *)part, *w = (const char *)whole;
+  return p == w + (size_t)rank * bytes || p + bytes <= w || w + (size_t)ranks * bytes <= p;
+}
+
 ncclResult_t
 ncclAllReduce (const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
                ncclComm_t comm, cudaStream_t stream)
@@ -222,6 +235,8 @@ ncclAllGather (const void *in, void *out, size_t count, ncclDataType_t type, ncc
 {
   int ranks = 0;
   MPI_Comm_size (comm->mpi, &ranks);
+  if (!may_overlap (in, out, count, type, comm))
+    return ncclInternalError;
   return give (
       comm, stream,
       [=] (Piece &p) {
@@ -239,6 +254,8 @@ ncclReduceScatter (const void *in, void *out, size_t count, ncclDataType_t type,
 {
   int ranks = 0;
   MPI_Comm_size (comm->mpi, &ranks);
+  if (!may_overlap (out, in, count, type, comm))
+    return ncclInternalError;
   return give (
       comm, stream,
       [=] (Piece &p) {
