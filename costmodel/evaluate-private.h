@@ -19,6 +19,9 @@ typedef struct {
 void cost_stage_time (CostStageTime *out, const CostTemplate *tmpl, const CostPlacement *placement,
                       const ModelLayout *layout, const CostStageContent *content);
 
+/* What slow ranks add to a step, of it; 0 up to 8 GPUs. */
+double cost_straggler_ratio (const CostProblem *problem);
+
 /* What only listed schedules ask: of one micro-batch of a content. */
 typedef struct {
   double apart_s;                     /* tp reductions that show when weight gradients run apart */

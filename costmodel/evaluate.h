@@ -50,6 +50,12 @@ typedef struct {
 } CostPlacement;
 void cost_placement_init (CostPlacement *out, const CostProblem *problem, const ModelLayout *layout,
                           const CostTemplate *tmpl);
+/* In two steps, for templates of the same degrees: groups (tp cp ep etp pp dp hsdp), then what
+ * depends on the template's sizes and times. */
+void cost_placement_init_groups (CostPlacement *out, const CostProblem *problem,
+                                 const ModelLayout *layout);
+void cost_placement_set_template (CostPlacement *placement, const CostProblem *problem,
+                                  const ModelLayout *layout, const CostTemplate *tmpl);
 
 typedef struct {
   double lower_bound_s; /* admissible: never above cost_evaluate's step_s */
@@ -62,6 +68,38 @@ typedef struct {
 void cost_evaluate_bound (const CostProblem *problem, const ModelLayout *layout,
                           const CostTemplate *tmpl, const CostStageMap *stages,
                           const CostPlacement *placement, CostBound *out);
+
+/*
+ * The same in two steps. A step's pipeline does not depend on ZeRO and shard groups, so one
+ * CostPipeBound serves all layouts that differ in zero and hsdp only; with pp = 1 ZeRO 3 (FSDP)
+ * needs its own. Plain value.
+ */
+#define COST_BOUND_CLASSES 32
+typedef struct {
+  /* never above the step of any layout this serves: from all of the work alone, and from the
+   * pipeline with its bubble */
+  double least_by_work_s, least_s;
+  guint64 microbatches;
+  double pipe_s;       /* share of the pipeline in the step */
+  guint32 heaviest;    /* class with the most parameters */
+  double heaviest_s;   /* forward and backward of one micro-batch on it */
+  CostWeights weights[COST_BOUND_CLASSES]; /* of the first classes */
+} CostPipeBound;
+void cost_pipe_bound_init (CostPipeBound *out, const CostProblem *problem,
+                           const ModelLayout *layout, const CostTemplate *tmpl,
+                           const CostStageMap *stages, const CostPlacement *placement);
+void cost_pipe_bound_finish (const CostPipeBound *pipe, const CostProblem *problem,
+                             const ModelLayout *layout, const CostTemplate *tmpl,
+                             const CostStageMap *stages, const CostPlacement *placement,
+                             CostBound *out);
+/*
+ * Never above the step of any layout on this template, whatever its pipeline and ZeRO stage: the
+ * mean rank's work, with embedding and head once. Of @layout: tp, cp, mbs and schedule.
+ * @is_plain: with no block recomputed, which is the least of all recompute settings.
+ */
+double cost_template_least_s (const CostProblem *problem, const CostTemplate *tmpl,
+                              const CostBlockKinds *kinds, const ModelLayout *layout,
+                              gboolean is_plain);
 
 typedef enum {
   COST_PART_COMPUTE,

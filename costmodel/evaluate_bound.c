@@ -4,7 +4,7 @@
 
 /* Pipelines of more distinct stages or ranks than this get a weaker bound. */
 #define MAX_CONTENTS 32
-#define MAX_RUNS     32
+#define MAX_RUNS     COST_BOUND_CLASSES
 
 /* Rounding of the closed form against the recurrence's long sums, per unit of result. */
 #define ROUNDING 1e-11
@@ -18,13 +18,10 @@ typedef struct {
   guint64 microbatches;
   double passes; /* micro-batches of one chunk */
   CostMessages messages;
-  CostMemoryPlan memory;
   CostStageTime contents[MAX_CONTENTS];
   CostStageTime classes[MAX_RUNS]; /* all chunks of a rank; as many as there are runs at most */
   /* over the ranks */
   double work_sum_s, busiest_s; /* of one micro-batch */
-  double tail_s;
-  guint64 peak_bytes, need_bytes;
 } Bound;
 
 static gboolean
@@ -46,70 +43,35 @@ content_time (const Bound *bound, const CostStageContent *content, CostStageTime
   out->backward_s -= extra.backward_ep_s;
 }
 
-/* In listed schedules any rank of a class may have the most in flight. */
+/* Work of every class; the heaviest, which nearly always has the longest tail. */
 static void
-fullest_of_class (const Bound *bound, const CostStageClass *class, const CostWeights *weights,
-                  CostStageMemory *memory)
-{
-  CostStageClass own = *class;
-  guint32 index = (guint32)(class - bound->stages->classes);
-  for (guint32 rank = class->first_rank + 1; rank < bound->stages->pp; rank++) {
-    CostStageMemory other;
-    if (bound->stages->class_of_rank[rank] != index)
-      continue;
-    own.first_rank = rank;
-    cost_stage_memory (&other, &bound->memory, &own, weights);
-    memory->peak_bytes = MAX (memory->peak_bytes, other.peak_bytes);
-    memory->need_bytes = MAX (memory->need_bytes, other.need_bytes);
-  }
-}
-
-/* Memory and work of a class; @time: (out) of one micro-batch on its ranks. */
-static void
-visit_class (Bound *bound, const CostStageClass *class, const CostWeights *weights,
-             CostStageTime *time)
-{
-  CostStageMemory memory;
-  cost_stage_memory (&memory, &bound->memory, class, weights);
-  if (model_schedule_is_listed (bound->stages->schedule))
-    fullest_of_class (bound, class, weights, &memory);
-  content_time (bound, &class->content, time);
-  double work_s = time->forward_s + time->backward_s;
-  bound->work_sum_s += class->n_ranks * work_s;
-  bound->busiest_s = MAX (bound->busiest_s, work_s);
-  bound->peak_bytes = MAX (bound->peak_bytes, memory.peak_bytes);
-  bound->need_bytes = MAX (bound->need_bytes, memory.need_bytes);
-}
-
-/* The tail of the class with the most parameters, which nearly always is the longest; any class's
- * is a lower bound. */
-static void
-visit_classes (Bound *bound)
+visit_classes (Bound *bound, CostPipeBound *out)
 {
   const CostStageMap *stages = bound->stages;
-  CostWeights weights, heaviest = { 0 };
-  CostStageTime time, heaviest_time = { 0 };
-  CostTail tail;
-  guint32 heaviest_at = 0;
+  guint64 most = 0;
   for (guint32 i = 0; i < stages->n_classes; i++) {
     const CostStageClass *class = &stages->classes[i];
-    cost_weights_count (&weights, bound->tmpl, &class->content, bound->layout->pp > 1);
-    visit_class (bound, class, &weights, &time);
+    CostWeights other, *weights = i < MAX_RUNS ? &out->weights[i] : &other;
+    CostStageTime time;
+    cost_weights_count (weights, bound->tmpl, &class->content, bound->layout->pp > 1);
+    content_time (bound, &class->content, &time);
+    double work_s = time.forward_s + time.backward_s;
+    bound->work_sum_s += class->n_ranks * work_s;
+    bound->busiest_s = MAX (bound->busiest_s, work_s);
     if (i < MAX_RUNS)
       bound->classes[i] = time;
-    if (i > 0 && weights.dense + weights.expert <= heaviest.dense + heaviest.expert)
+    if (i > 0 && weights->dense + weights->expert <= most)
       continue;
-    heaviest = weights;
-    heaviest_time = time;
-    heaviest_at = i;
+    most = weights->dense + weights->expert;
+    out->heaviest = i;
+    out->heaviest_s = work_s;
   }
-  if (cost_has_pairs (bound->stages->schedule)) /* traffic hides under all of a pass */
-    cost_stage_time (&heaviest_time, bound->tmpl, bound->placement, bound->layout,
-                     &stages->classes[heaviest_at].content);
-  cost_tail (&tail, bound->problem, bound->layout, bound->tmpl, bound->placement,
-             &stages->classes[heaviest_at].content, &heaviest, bound->microbatches,
-             heaviest_time.forward_s + heaviest_time.backward_s);
-  bound->tail_s = tail.sum_s;
+  if (!cost_has_pairs (stages->schedule))
+    return;
+  CostStageTime time; /* traffic hides under all of a pass */
+  cost_stage_time (&time, bound->tmpl, bound->placement, bound->layout,
+                   &stages->classes[out->heaviest].content);
+  out->heaviest_s = time.forward_s + time.backward_s;
 }
 
 /* A run's times with what messages add to its passes: the very first stage receives no
@@ -179,10 +141,17 @@ pipe_bound_s (Bound *bound)
   return work_s + ratio * (makespan_bound_s (bound) - busiest_s);
 }
 
+/* What a pipeline's share makes of the step at least. */
+static double
+least_step_s (const CostProblem *problem, double straggler_ratio, double pipe_s)
+{
+  return (pipe_s + problem->numbers->step.fixed_s) * (1 + straggler_ratio) * (1 - ROUNDING);
+}
+
 void
-cost_evaluate_bound (const CostProblem *problem, const ModelLayout *layout,
-                     const CostTemplate *tmpl, const CostStageMap *stages,
-                     const CostPlacement *placement, CostBound *out)
+cost_pipe_bound_init (CostPipeBound *out, const CostProblem *problem, const ModelLayout *layout,
+                      const CostTemplate *tmpl, const CostStageMap *stages,
+                      const CostPlacement *placement)
 {
   Bound bound;
   bound.problem = problem;
@@ -192,18 +161,120 @@ cost_evaluate_bound (const CostProblem *problem, const ModelLayout *layout,
   bound.placement = placement;
   bound.microbatches = model_layout_microbatches (layout, problem->job);
   bound.passes = (double)(gint64)model_schedule_passes (stages->schedule, bound.microbatches);
-  bound.work_sum_s = bound.busiest_s = bound.tail_s = 0;
-  bound.peak_bytes = bound.need_bytes = 0;
+  bound.work_sum_s = bound.busiest_s = 0;
   cost_messages_init (&bound.messages, problem, layout, placement);
-  cost_memory_plan_init (&bound.memory, tmpl, layout, bound.microbatches, &placement->shards,
-                         stages);
-  visit_classes (&bound);
-  out->step_s = (pipe_bound_s (&bound) + bound.tail_s + problem->numbers->step.fixed_s)
+  visit_classes (&bound, out);
+  out->microbatches = bound.microbatches;
+  out->pipe_s = pipe_bound_s (&bound);
+  out->least_s = least_step_s (problem, placement->straggler_ratio, out->pipe_s);
+  out->least_by_work_s = least_step_s (problem, placement->straggler_ratio,
+                                       bound.passes * bound.work_sum_s / stages->pp);
+}
+
+/* In listed schedules any rank of a class may have the most in flight. */
+static void
+fullest_of_class (const CostMemoryPlan *plan, const CostStageClass *class,
+                  const CostWeights *weights, CostStageMemory *memory)
+{
+  CostStageClass own = *class;
+  guint32 index = (guint32)(class - plan->map->classes);
+  for (guint32 rank = class->first_rank + 1; rank < plan->map->pp; rank++) {
+    CostStageMemory other;
+    if (plan->map->class_of_rank[rank] != index)
+      continue;
+    own.first_rank = rank;
+    cost_stage_memory (&other, plan, &own, weights);
+    memory->peak_bytes = MAX (memory->peak_bytes, other.peak_bytes);
+    memory->need_bytes = MAX (memory->need_bytes, other.need_bytes);
+  }
+}
+
+static void
+fill_memory (const CostPipeBound *pipe, const CostMemoryPlan *plan, CostBound *out)
+{
+  const CostStageMap *stages = plan->map;
+  for (guint32 i = 0; i < stages->n_classes; i++) {
+    const CostStageClass *class = &stages->classes[i];
+    const CostWeights *weights = &pipe->weights[i];
+    CostWeights other;
+    CostStageMemory memory;
+    if (i >= COST_BOUND_CLASSES) {
+      cost_weights_count (&other, plan->tmpl, &class->content, stages->pp > 1);
+      weights = &other;
+    }
+    cost_stage_memory (&memory, plan, class, weights);
+    if (model_schedule_is_listed (stages->schedule))
+      fullest_of_class (plan, class, weights, &memory);
+    out->peak_bytes = MAX (out->peak_bytes, memory.peak_bytes);
+    out->need_bytes = MAX (out->need_bytes, memory.need_bytes);
+  }
+}
+
+/* The tail of the heaviest class; any class's is a lower bound. */
+static double
+tail_s (const CostPipeBound *pipe, const CostProblem *problem, const ModelLayout *layout,
+        const CostTemplate *tmpl, const CostStageMap *stages, const CostPlacement *placement)
+{
+  const CostStageClass *class = &stages->classes[pipe->heaviest];
+  CostWeights weights;
+  CostTail tail;
+  if (pipe->heaviest < COST_BOUND_CLASSES)
+    weights = pipe->weights[pipe->heaviest];
+  else
+    cost_weights_count (&weights, tmpl, &class->content, layout->pp > 1);
+  cost_tail (&tail, problem, layout, tmpl, placement, &class->content, &weights,
+             pipe->microbatches, pipe->heaviest_s);
+  return tail.sum_s;
+}
+
+void
+cost_pipe_bound_finish (const CostPipeBound *pipe, const CostProblem *problem,
+                        const ModelLayout *layout, const CostTemplate *tmpl,
+                        const CostStageMap *stages, const CostPlacement *placement, CostBound *out)
+{
+  CostMemoryPlan plan;
+  cost_memory_plan_init (&plan, tmpl, layout, pipe->microbatches, &placement->shards, stages);
+  out->peak_bytes = out->need_bytes = 0;
+  fill_memory (pipe, &plan, out);
+  double tail = tail_s (pipe, problem, layout, tmpl, stages, placement);
+  out->step_s = (pipe->pipe_s + tail + problem->numbers->step.fixed_s)
                 * (1 + placement->straggler_ratio);
   out->lower_bound_s = out->step_s * (1 - ROUNDING);
-  out->peak_bytes = bound.peak_bytes;
-  out->need_bytes = bound.need_bytes;
   out->oom_risk
-      = cost_oom_risk_fast ((double)bound.need_bytes, (double)problem->machine->gpu->usable_bytes,
+      = cost_oom_risk_fast ((double)out->need_bytes, (double)problem->machine->gpu->usable_bytes,
                             placement->sigma);
+}
+
+void
+cost_evaluate_bound (const CostProblem *problem, const ModelLayout *layout,
+                     const CostTemplate *tmpl, const CostStageMap *stages,
+                     const CostPlacement *placement, CostBound *out)
+{
+  CostPipeBound pipe;
+  cost_pipe_bound_init (&pipe, problem, layout, tmpl, stages, placement);
+  cost_pipe_bound_finish (&pipe, problem, layout, tmpl, stages, placement, out);
+}
+
+static double
+work_s (const CostBlock *block, gboolean hides_ep)
+{
+  double sum_s = 0;
+  for (guint pass = 0; pass < COST_PASS_N_KINDS; pass++)
+    sum_s += block->pass_s[pass] - (hides_ep ? block->exposed_ep_s[pass] : 0);
+  return sum_s;
+}
+
+double
+cost_template_least_s (const CostProblem *problem, const CostTemplate *tmpl,
+                       const CostBlockKinds *kinds, const ModelLayout *layout, gboolean is_plain)
+{
+  const CostBlock *blocks = is_plain ? tmpl->plain_blocks : tmpl->blocks;
+  gboolean hides_ep = cost_has_pairs (layout->schedule);
+  double one_s = work_s (&tmpl->embedding, FALSE) + work_s (&tmpl->head, hides_ep);
+  for (guint run = 0; run < problem->arch->n_runs; run++)
+    one_s += problem->arch->runs[run].count
+             * work_s (&blocks[kinds->kind_of_run[run]], hides_ep);
+  double share = (double)layout->tp * layout->cp / ((double)layout->mbs * problem->gpus);
+  return least_step_s (problem, cost_straggler_ratio (problem),
+                       (double)problem->job->global_batch * share * one_s);
 }

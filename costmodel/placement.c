@@ -97,11 +97,38 @@ fill_shards (CostShards *out, const ModelRankMap *map, const ModelLayout *layout
   out->communicators = map->communicators_per_rank;
 }
 
+double
+cost_straggler_ratio (const CostProblem *problem)
+{
+  return problem->gpus > 8 ? problem->numbers->fabric.straggler_ratio * log2 (problem->gpus / 8.0)
+                           : 0;
+}
+
+void
+cost_placement_set_template (CostPlacement *placement, const CostProblem *problem,
+                             const ModelLayout *layout, const CostTemplate *tmpl)
+{
+  const CostNumbers *numbers = problem->numbers;
+  placement->p2p_s = cost_p2p_s (numbers, &placement->pair_shape, (double)tmpl->boundary_bytes);
+  placement->sigma = tmpl->is_moe ? numbers->memory.sigma_moe : numbers->memory.sigma_dense;
+  if (problem->is_layout_assumed)
+    placement->sigma += numbers->memory.sigma_assumed;
+  if (layout->pp == 1)
+    fill_fsdp (placement, problem, layout, tmpl);
+}
+
 void
 cost_placement_init (CostPlacement *out, const CostProblem *problem, const ModelLayout *layout,
                      const CostTemplate *tmpl)
 {
-  const CostNumbers *numbers = problem->numbers;
+  cost_placement_init_groups (out, problem, layout);
+  cost_placement_set_template (out, problem, layout, tmpl);
+}
+
+void
+cost_placement_init_groups (CostPlacement *out, const CostProblem *problem,
+                            const ModelLayout *layout)
+{
   ModelLayout sharded = *layout; /* shallow: only its degrees are read */
   sharded.zero = MAX (layout->zero, 1);
   ModelRankMap map;
@@ -114,14 +141,7 @@ cost_placement_init (CostPlacement *out, const CostProblem *problem, const Model
   group_init (&out->tp, NULL, problem, &map, MODEL_GROUP_TP);
   embedding_init (&out->embedding, problem, &map);
   fill_shards (&out->shards, &map, layout);
-  if (map.pp > 1) {
+  if (map.pp > 1)
     topo_pair_shape (problem->machine, map.world, map.world / map.pp, &out->pair_shape);
-    out->p2p_s = cost_p2p_s (numbers, &out->pair_shape, (double)tmpl->boundary_bytes);
-  }
-  if (problem->gpus > 8)
-    out->straggler_ratio = numbers->fabric.straggler_ratio * log2 (problem->gpus / 8.0);
-  out->sigma = tmpl->is_moe ? numbers->memory.sigma_moe : numbers->memory.sigma_dense;
-  if (problem->is_layout_assumed)
-    out->sigma += numbers->memory.sigma_assumed;
-  fill_fsdp (out, problem, layout, tmpl);
+  out->straggler_ratio = cost_straggler_ratio (problem);
 }

@@ -52,22 +52,25 @@ price_part (CostBlock *block, const CostTemplate *tmpl, const ModelArch *arch, c
 }
 
 static gboolean
-price_blocks (CostTemplate *out, const ModelArch *arch, const CostBlockKinds *kinds,
-              const ModelJob *job, const ModelLayout *layout, GError **error)
+price_blocks (CostBlock *blocks, const CostTemplate *tmpl, const ModelArch *arch,
+              const CostBlockKinds *kinds, const ModelJob *job, const ModelLayout *layout,
+              ModelRecomputeKind recompute, GError **error)
 {
-  ModelRecomputeKind recompute = layout->recompute.kind;
-  for (guint kind = 0; kind < kinds->n_kinds; kind++) {
-    guint run = kinds->representative[kind];
-    out->is_moe |= arch->runs[run].kind == MODEL_BLOCK_MOE;
-    if (!price_part (&out->blocks[kind], out, arch, job, layout, MODEL_PART_BLOCK, run, recompute,
-                     error))
+  for (guint kind = 0; kind < kinds->n_kinds; kind++)
+    if (!price_part (&blocks[kind], tmpl, arch, job, layout, MODEL_PART_BLOCK,
+                     kinds->representative[kind], recompute, error))
       return FALSE;
-    out->plain_blocks[kind] = out->blocks[kind];
-    if (recompute == MODEL_RECOMPUTE_FULL
-        && !price_part (&out->plain_blocks[kind], out, arch, job, layout, MODEL_PART_BLOCK, run,
-                        MODEL_RECOMPUTE_NONE, error))
-      return FALSE;
-  }
+  return TRUE;
+}
+
+gboolean
+cost_template_set_recompute (CostTemplate *tmpl, const ModelArch *arch, const CostBlockKinds *kinds,
+                             const ModelJob *job, const ModelLayout *layout, GError **error)
+{
+  if (layout->recompute.kind != MODEL_RECOMPUTE_NONE)
+    return price_blocks (tmpl->blocks, tmpl, arch, kinds, job, layout, layout->recompute.kind,
+                         error);
+  memcpy (tmpl->blocks, tmpl->plain_blocks, kinds->n_kinds * sizeof *tmpl->blocks);
   return TRUE;
 }
 
@@ -77,17 +80,30 @@ cost_template_init (CostTemplate *out, const ModelArch *arch, const CostBlockKin
                     const TopoMachine *machine, const CostNumbers *numbers, guint32 gpus,
                     GError **error)
 {
+  return cost_template_init_shared (out, arch, kinds, job, layout, profile, machine, numbers, gpus,
+                                    error)
+         && cost_template_set_recompute (out, arch, kinds, job, layout, error);
+}
+
+gboolean
+cost_template_init_shared (CostTemplate *out, const ModelArch *arch, const CostBlockKinds *kinds,
+                           const ModelJob *job, const ModelLayout *layout,
+                           const ModelProfile *profile, const TopoMachine *machine,
+                           const CostNumbers *numbers, guint32 gpus, GError **error)
+{
   ModelRankMap map;
   model_rankmap_init (&map, layout);
   g_return_val_if_fail (map.world == gpus, FALSE);
   memset (out, 0, sizeof *out);
-  cost_context_init (&out->context, machine, profile, numbers, &map);
+  cost_context_init_groups (&out->context, machine, profile, numbers, &map, COST_SEGMENT_GROUPS);
   if (!(out->context.peak_flop_per_s[layout->dtype] > 0)) {
     g_set_error (error, COST_ERROR, COST_ERROR_NO_DATA, "GPU '%s' has no peak for dtype=%s",
                  machine->gpu->slug, model_dtype_name (layout->dtype));
     return FALSE;
   }
   out->n_kinds = kinds->n_kinds;
+  for (guint kind = 0; kind < kinds->n_kinds; kind++)
+    out->is_moe |= arch->runs[kinds->representative[kind]].kind == MODEL_BLOCK_MOE;
   out->element_bytes = model_dtype_bits (model_dtype_storage (layout->dtype)) / 8.0;
   guint64 rows = model_shard_ceil (layout->mbs * job->seq, layout->cp);
   if (layout->sp && layout->tp > 1)
@@ -99,7 +115,8 @@ cost_template_init (CostTemplate *out, const ModelArch *arch, const CostBlockKin
     out->tied_weight_count = vocab / layout->tp * arch->hidden;
   }
   return check_widest (arch, job, layout, error)
-         && price_blocks (out, arch, kinds, job, layout, error)
+         && price_blocks (out->plain_blocks, out, arch, kinds, job, layout, MODEL_RECOMPUTE_NONE,
+                          error)
          && price_part (&out->embedding, out, arch, job, layout, MODEL_PART_EMBEDDING, 0,
                         MODEL_RECOMPUTE_NONE, error)
          && price_part (&out->head, out, arch, job, layout, MODEL_PART_HEAD, 0,
