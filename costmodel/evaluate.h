@@ -76,13 +76,13 @@ void cost_evaluate_bound (const CostProblem *problem, const ModelLayout *layout,
  */
 #define COST_BOUND_CLASSES 32
 typedef struct {
-  /* never above the step of any layout this serves: from all of the work alone, and from the
-   * pipeline with its bubble */
-  double least_by_work_s, least_s;
+  /* Never above the step of any layout this serves. growing_s is the weaker one: it does not
+   * shrink when stages take longer, so it also bounds layouts that recompute more. */
+  double least_s, growing_s;
   guint64 microbatches;
-  double pipe_s;       /* share of the pipeline in the step */
-  guint32 heaviest;    /* class with the most parameters */
-  double heaviest_s;   /* forward and backward of one micro-batch on it */
+  double pipe_s;     /* share of the pipeline in the step */
+  guint32 heaviest;  /* class with the most parameters */
+  double heaviest_s; /* forward and backward of one micro-batch on it */
   CostWeights weights[COST_BOUND_CLASSES]; /* of the first classes */
 } CostPipeBound;
 void cost_pipe_bound_init (CostPipeBound *out, const CostProblem *problem,
@@ -100,6 +100,14 @@ void cost_pipe_bound_finish (const CostPipeBound *pipe, const CostProblem *probl
 double cost_template_least_s (const CostProblem *problem, const CostTemplate *tmpl,
                               const CostBlockKinds *kinds, const ModelLayout *layout,
                               gboolean is_plain);
+/*
+ * The same for one pipeline, however its layers are cut into stages: 1F1B's makespan is at least
+ * what chains of the schedule add up to on average, weighted so that it does not matter which rank
+ * has the work (evaluate_bound.c). Of @layout also: pp, vpp, dp and schedule.
+ */
+double cost_template_least_cut_s (const CostProblem *problem, const CostTemplate *tmpl,
+                                  const CostBlockKinds *kinds, const ModelLayout *layout,
+                                  gboolean is_plain);
 
 typedef enum {
   COST_PART_COMPUTE,

@@ -122,23 +122,39 @@ makespan_bound_s (Bound *bound)
 }
 
 /*
+ * With i = imbalance_ratio and b = bubble_ratio the pipeline's share is
+ *   mean + i·(busiest − mean) + b·(T − busiest) >= mean + r·(T − mean),  r = min (i, b, 1)
+ * since busiest >= mean and T >= busiest. Mean and T grow with every stage's time.
+ */
+static double
+growing_s (const CostStepNumbers *step, double bubble_ratio, double mean_s, double makespan_s)
+{
+  double ratio = MIN (MIN (bubble_ratio, step->imbalance_ratio), 1);
+  return mean_s + ratio * MAX (makespan_s - mean_s, 0);
+}
+
+/*
  * step = work + ratio·(T0 − busiest) + (T − T0) + …, T0 without and T >= T0 with messages. For
  * ratio <= 1 that is at least work + ratio·(T − busiest); beyond, T0 >= busiest. Ranks of listed
  * schedules may be busier than counted here (what runs apart), which lowers the bubble: with a
  * ratio of at most imbalance_ratio a busier rank never makes the sum smaller.
  */
 static double
-pipe_bound_s (Bound *bound)
+pipe_bound_s (Bound *bound, double *out_growing_s)
 {
   const CostStepNumbers *step = &bound->problem->numbers->step;
   double m = bound->passes, busiest_s = m * bound->busiest_s;
-  double work_s = cost_pipe_s (step, m * bound->work_sum_s / bound->stages->pp, busiest_s);
+  double mean_s = m * bound->work_sum_s / bound->stages->pp;
+  double work_s = cost_pipe_s (step, mean_s, busiest_s);
+  *out_growing_s = work_s;
   if (bound->stages->pp == 1)
     return work_s;
   double ratio = MIN (step->bubble_ratio, 1);
   if (model_schedule_is_listed (bound->stages->schedule))
     ratio = MIN (ratio, step->imbalance_ratio);
-  return work_s + ratio * (makespan_bound_s (bound) - busiest_s);
+  double makespan_s = makespan_bound_s (bound);
+  *out_growing_s = growing_s (step, ratio, mean_s, makespan_s);
+  return work_s + ratio * (makespan_s - busiest_s);
 }
 
 /* What a pipeline's share makes of the step at least. */
@@ -165,10 +181,10 @@ cost_pipe_bound_init (CostPipeBound *out, const CostProblem *problem, const Mode
   cost_messages_init (&bound.messages, problem, layout, placement);
   visit_classes (&bound, out);
   out->microbatches = bound.microbatches;
-  out->pipe_s = pipe_bound_s (&bound);
+  double growing_s;
+  out->pipe_s = pipe_bound_s (&bound, &growing_s);
   out->least_s = least_step_s (problem, placement->straggler_ratio, out->pipe_s);
-  out->least_by_work_s = least_step_s (problem, placement->straggler_ratio,
-                                       bound.passes * bound.work_sum_s / stages->pp);
+  out->growing_s = least_step_s (problem, placement->straggler_ratio, growing_s);
 }
 
 /* In listed schedules any rank of a class may have the most in flight. */
@@ -264,9 +280,10 @@ work_s (const CostBlock *block, gboolean hides_ep)
   return sum_s;
 }
 
-double
-cost_template_least_s (const CostProblem *problem, const CostTemplate *tmpl,
-                       const CostBlockKinds *kinds, const ModelLayout *layout, gboolean is_plain)
+/* One micro-batch through all of the model. */
+static double
+whole_model_s (const CostProblem *problem, const CostTemplate *tmpl, const CostBlockKinds *kinds,
+               const ModelLayout *layout, gboolean is_plain)
 {
   const CostBlock *blocks = is_plain ? tmpl->plain_blocks : tmpl->blocks;
   gboolean hides_ep = cost_has_pairs (layout->schedule);
@@ -274,7 +291,51 @@ cost_template_least_s (const CostProblem *problem, const CostTemplate *tmpl,
   for (guint run = 0; run < problem->arch->n_runs; run++)
     one_s += problem->arch->runs[run].count
              * work_s (&blocks[kinds->kind_of_run[run]], hides_ep);
+  return one_s;
+}
+
+double
+cost_template_least_s (const CostProblem *problem, const CostTemplate *tmpl,
+                       const CostBlockKinds *kinds, const ModelLayout *layout, gboolean is_plain)
+{
+  double one_s = whole_model_s (problem, tmpl, kinds, layout, is_plain);
   double share = (double)layout->tp * layout->cp / ((double)layout->mbs * problem->gpus);
   return least_step_s (problem, cost_straggler_ratio (problem),
                        (double)problem->job->global_batch * share * one_s);
+}
+
+/*
+ * The chain through rank r of 1F1B (pipeline.c), m > p: every rank before it once, its own work
+ * less the h = p − 1 − r passes done while it waits, every rank after it twice (it waits for them
+ * at the start and at the end):
+ *   T >= sum_{q<r} w_q + (m − h)·w_r + 2 sum_{q>r} w_q
+ * The mean of these chains with weights l_r, where l_{r+1} = l_r·(m − p + r − 1)/(m − p + r + 1),
+ * has the same factor for every w_q: so many times the work of one micro-batch whatever the cut.
+ */
+static double
+chain_factor (double m, guint32 pp)
+{
+  double weight = 1, sum = 0, later = 0;
+  for (guint32 rank = 0; rank < pp; rank++) {
+    sum += weight;
+    later += rank > 0 ? weight : 0;
+    weight *= (m - pp + rank - 1) / (m - pp + rank + 1);
+  }
+  /* factor of rank 0: its own chain, and once in each later one */
+  return (m - (pp - 1) + later) / sum;
+}
+
+double
+cost_template_least_cut_s (const CostProblem *problem, const CostTemplate *tmpl,
+                           const CostBlockKinds *kinds, const ModelLayout *layout,
+                           gboolean is_plain)
+{
+  const CostStepNumbers *step = &problem->numbers->step;
+  double one_s = whole_model_s (problem, tmpl, kinds, layout, is_plain);
+  guint64 microbatches = model_layout_microbatches (layout, problem->job);
+  double m = (double)(gint64)microbatches, factor = m / layout->pp;
+  if (layout->schedule == MODEL_SCHEDULE_1F1B && microbatches > (guint64)layout->pp + 1)
+    factor = MAX (factor, chain_factor (m, layout->pp));
+  double pipe_s = growing_s (step, step->bubble_ratio, m / layout->pp * one_s, factor * one_s);
+  return least_step_s (problem, cost_straggler_ratio (problem), pipe_s);
 }

@@ -58,9 +58,19 @@ cost_pipeline_scratch_counts (CostPipelineScratch *scratch, gsize n)
 
 #define N_LANES 2
 
-typedef struct {
+typedef double Lanes __attribute__ ((vector_size (N_LANES * sizeof (double))));
+typedef gint64 LaneBits __attribute__ ((vector_size (N_LANES * sizeof (gint64))));
+typedef union {
+  Lanes all;
   double lane[N_LANES];
 } Times;
+
+static inline Lanes
+later (Lanes a, Lanes b)
+{
+  LaneBits a_is_later = a > b;
+  return (Lanes)((a_is_later & (LaneBits)a) | (~a_is_later & (LaneBits)b));
+}
 
 /* One virtual stage in one direction. */
 typedef struct {
@@ -184,14 +194,10 @@ play (const Player *player, Stage *stages, Cursor *cursor, guint32 index, Times 
   if (cursor->from != NULL) {
     if (cursor->from->done <= cursor->microbatch)
       return FALSE;
-    const Times *sent = &cursor->from->ends[slot];
-    for (guint lane = 0; lane < N_LANES; lane++)
-      clock->lane[lane] = MAX (clock->lane[lane], sent->lane[lane] + player->p2p.lane[lane]);
+    clock->all = later (clock->all, cursor->from->ends[slot].all + player->p2p.all);
   }
-  for (guint lane = 0; lane < N_LANES; lane++)
-    clock->lane[lane] += stage->first.lane[lane];
-  for (guint lane = 0; lane < N_LANES; lane++)
-    clock->lane[lane] += stage->second.lane[lane];
+  clock->all += stage->first.all;
+  clock->all += stage->second.all;
   stage->ends[slot] = *clock;
   stage->done++;
   cursor->done++;

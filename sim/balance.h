@@ -12,7 +12,8 @@
 #include <glib.h>
 G_BEGIN_DECLS
 typedef struct {
-  const double *layer_s; /* (borrowed) n_layers times, all > 0 */
+  const double *layer_s; /* (borrowed) n_layers times, all > 0; NULL: equal_layer_s each */
+  double equal_layer_s;
   guint32 n_layers;
   double embedding_s, head_s;
   guint32 n_stages;

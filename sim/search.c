@@ -192,7 +192,7 @@ search_once (SimShared *shared, double slack_ratio, SimSearchResult *out, gboole
   return FALSE;
 }
 
-#define FIRST_SLACK_RATIO 0.02
+#define FIRST_SLACK_RATIO 0.005
 
 gboolean
 sim_search (const CostProblem *problem, const SimSpace *space, const SimSearchOptions *options,

@@ -104,7 +104,7 @@ list_slots (const Counting *counting, const ModelLayout *layout, SimSlot *slots)
 
   for (guint z = 0; z < space->zero->len; z++) {
     guint8 zero = (guint8)g_array_index (space->zero, guint32, z);
-    guint32 inside = zero == 3 && !pins_hsdp ? domain_shard_size (counting->problem, layout) : 0;
+    guint32 inside = zero > 0 && !pins_hsdp ? domain_shard_size (counting->problem, layout) : 0;
 
     /* nothing to shard over: the same layout as ZeRO 0 */
     if (zero > 0 && layout->dp * layout->cp == 1 && space->zero->len > 1)

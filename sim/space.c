@@ -149,7 +149,7 @@ family_values_init (FamilyValues *values, const CostProblem *problem, const Mode
   values->ep = pinned_or (pinned & SIM_PIN_EP, pins->ep,
                           divisors (MAX (experts, 1), experts > 0 ? problem->gpus : 1));
   values->mbs = pinned_or (pinned & SIM_PIN_MBS, pins->mbs,
-                           powers_of_two (MIN (problem->job->global_batch, MAX_MBS)));
+                           divisors (problem->job->global_batch, MAX_MBS));
 }
 
 static void
@@ -373,8 +373,8 @@ sim_space_size (const SimSpace *space)
   for (guint i = 0; i < space->pipelines->len; i++)
     variants += space->recomputes->len
                 + (partial ? g_array_index (space->pipelines, SimPipeline, i).n_partial : 0);
-  /* one more sharding than ZeRO stages: ZeRO 3 inside the domain */
-  if (__builtin_mul_overflow (variants, (guint64)space->zero->len + 1, &size)
+  /* sharding stages also inside the domain */
+  if (__builtin_mul_overflow (variants, 2 * (guint64)space->zero->len, &size)
       || __builtin_mul_overflow (size, (guint64)space->families->len, &size))
     return G_MAXUINT64;
   return size;

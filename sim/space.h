@@ -82,10 +82,10 @@ typedef struct {
  * Tried, where not pinned: tp and pp every divisor of the GPU count (tp at most twice the NVLink
  * domain, pp at most the layers); cp every power of two that leaves 1,024 tokens per rank; sp both;
  * vpp up to 16 where layers, or layers with embedding and head, divide by pp·vpp; ep every divisor
- * of the experts up to the GPU count, etp 1 and tp; mbs powers of two up to 64; recompute none,
+ * of the experts up to the GPU count, etp 1 and tp; mbs every divisor of the batch up to 64; recompute none,
  * selective (modules_tried in space.c), full, and full on the first N layers of each chunk for
  * every N, of which the least that fits is taken; ZeRO 0 to 3; sharding over all ranks, or inside
- * the NVLink domain (hsdp).
+ * the NVLink domain (hsdp), for ZeRO 1 to 3 alike.
  */
 gboolean sim_space_init (SimSpace *space, const CostProblem *problem, const ModelLayout *pins,
                          guint32 pinned, GError **error);

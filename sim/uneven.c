@@ -5,6 +5,7 @@
 #include "costmodel/oomrisk.h"
 #include "sim/balance.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- pipelines made by a thread ---- */
@@ -104,14 +105,15 @@ balance_of (SimWorker *worker, const SimPipeline *pipeline)
   const CostBlockKinds *kinds = &worker->shared->space->kinds;
   guint32 layer = 0;
 
-  for (guint run = 0; run < arch->n_runs; run++) {
+  for (guint run = 0; kinds->n_kinds > 1 && run < arch->n_runs; run++) {
     double run_s = block_s (&worker->tmpl.blocks[kinds->kind_of_run[run]]);
 
     for (guint32 i = 0; i < arch->runs[run].count; i++)
       worker->layer_s[layer++] = run_s;
   }
-  return (SimBalance){ .layer_s = worker->layer_s,
-                       .n_layers = layer,
+  return (SimBalance){ .layer_s = kinds->n_kinds > 1 ? worker->layer_s : NULL,
+                       .equal_layer_s = block_s (&worker->tmpl.blocks[0]),
+                       .n_layers = arch->layers,
                        .embedding_s = block_s (&worker->tmpl.embedding),
                        .head_s = block_s (&worker->tmpl.head),
                        .n_stages = pipeline->pp };
@@ -205,22 +207,39 @@ neediest_kind (const CostTemplate *tmpl)
   return kind;
 }
 
-/* Most layers of @rank within @limit, 0 if not even one. */
+/* Most layers of @rank within @limit, 0 if not even one. A stage's need grows nearly straight with
+ * its layers: the guess is one off at most. */
 static guint32
 most_layers (const Stages *stages, guint32 rank, guint32 n_layers, double limit)
 {
-  guint32 low = 0;
-  guint32 high = n_layers + 1;
+  double one = need_bytes (stages, rank, 1);
+  double slope = need_bytes (stages, rank, 2) - one;
+  double guess = one > limit ? 0 : 1 + floor ((limit - one) / slope);
+  guint32 n = (guint32)CLAMP (guess, 0, (double)n_layers);
 
-  while (high - low > 1) {
-    guint32 middle = (low + high) / 2;
+  while (n > 0 && need_bytes (stages, rank, n) > limit)
+    n--;
+  while (n < n_layers && need_bytes (stages, rank, n + 1) <= limit)
+    n++;
+  return n;
+}
 
-    if (need_bytes (stages, rank, middle) <= limit)
-      low = middle;
-    else
-      high = middle;
+/* Fills worker->most_layers. FALSE: the stages cannot hold all layers. A stage never holds more
+ * than the one after it, which has no more micro-batches in flight, the last apart. */
+static gboolean
+find_most_layers (SimWorker *worker, const Stages *stages, guint32 n_layers, double limit)
+{
+  guint64 sum = 0;
+
+  for (guint32 rank = stages->plan.map->pp; rank-- > 0;) {
+    guint32 most = most_layers (stages, rank, n_layers, limit);
+
+    worker->most_layers[rank] = most;
+    sum += most;
+    if (most == 0 || (rank < stages->plan.map->pp - 1 && sum + (guint64)most * rank < n_layers))
+      return FALSE;
   }
-  return low;
+  return TRUE;
 }
 
 const SimPipeline *
@@ -241,8 +260,9 @@ sim_uneven_by_memory (SimWorker *worker, const SimPipeline *pipeline,
       || need_bytes (&stages, last - 1, pipeline->stage_layers[last - 1]) > limit)
     return NULL;
   balance = balance_of (worker, pipeline);
-  for (guint32 rank = 0; rank < pipeline->pp; rank++)
-    worker->most_layers[rank] = most_layers (&stages, rank, balance.n_layers, limit);
   balance.most_layers = worker->most_layers;
-  return sim_balance_stages (&balance, worker->balanced) ? with_balanced (worker, pipeline) : NULL;
+  if (!find_most_layers (worker, &stages, balance.n_layers, limit)
+      || !sim_balance_stages (&balance, worker->balanced))
+    return NULL;
+  return with_balanced (worker, pipeline);
 }

@@ -1,27 +1,36 @@
 /* sim/visit.c - costs every layout of a family that may be among the K best. */
 #include "sim/worker-private.h"
 
-#include <math.h>
-
 /* Layouts of one stage map: what came of them, by slot. */
 typedef struct {
-  guint32 fits, risky;
-  double least_by_work_s;
+  guint32 fits, risky, pruned;
 } Costed;
 
-/*
- * Tier 1 of the slots in @asked. @offered: those of them that are new to the search. @prunes: slots
- * may be left out once the pipeline alone takes too long.
- */
+/* When a layout may be left out because its pipeline alone takes too long. */
+typedef enum {
+  PRUNE_NEVER, /* whether it fits must be known */
+  PRUNE_ITSELF,
+  PRUNE_GROWING, /* only with all that recompute more */
+} Prune;
+
+static gboolean
+is_pruned (SimWorker *worker, const CostPipeBound *pipe, Prune prune)
+{
+  if (prune == PRUNE_NEVER)
+    return FALSE;
+  return sim_worker_prunes (worker, prune == PRUNE_ITSELF ? pipe->least_s : pipe->growing_s);
+}
+
+/* Tier 1 of the slots in @asked. @offered: those of them that are new to the search. */
 static Costed
 cost_map (SimWorker *worker, const SimShape *shape, const CostStageMap *map, guint32 asked,
-          guint32 offered, gboolean prunes)
+          guint32 offered, Prune prune)
 {
   const CostProblem *problem = worker->shared->problem;
   ModelLayout *layout = &worker->layout;
   CostPipeBound pipes[2]; /* of all layouts, and of FSDP without pipeline */
   gboolean ready[2] = { FALSE, FALSE };
-  Costed costed = { .least_by_work_s = INFINITY };
+  Costed costed = { 0 };
 
   for (guint i = 0; i < shape->n_slots; i++) {
     gboolean fsdp = shape->slots[i].zero == 3 && layout->pp == 1;
@@ -37,9 +46,10 @@ cost_map (SimWorker *worker, const SimShape *shape, const CostStageMap *map, gui
     if (!ready[fsdp] || fsdp)
       cost_pipe_bound_init (pipe, problem, layout, &worker->tmpl, map, placement);
     ready[fsdp] = TRUE;
-    costed.least_by_work_s = fmin (costed.least_by_work_s, pipe->least_by_work_s);
-    if (prunes && sim_worker_prunes (worker, pipe->least_s))
+    if (is_pruned (worker, pipe, prune)) {
+      costed.pruned |= 1u << i;
       continue;
+    }
     cost_pipe_bound_finish (pipe, problem, layout, &worker->tmpl, map, placement, &bound);
     worker->tier1_count++;
     if (bound.oom_risk > worker->shared->options->max_oom_risk) {
@@ -60,6 +70,16 @@ all_slots (const SimShape *shape)
   return (1u << shape->n_slots) - 1;
 }
 
+/* Do layouts of the template leave blocks without recompute? */
+static gboolean
+is_partly_plain (const SimWorker *worker)
+{
+  const SimSpace *space = worker->shared->space;
+
+  return g_array_index (space->recomputes, SimRecompute, worker->recompute).kind
+         == MODEL_RECOMPUTE_FULL;
+}
+
 /* full:block:N: the least N that fits, since every further layer costs time; each slot its own. */
 static void
 cost_partial (SimWorker *worker, const SimShape *shape, const SimPipeline *pipeline)
@@ -74,18 +94,16 @@ cost_partial (SimWorker *worker, const SimShape *shape, const SimPipeline *pipel
                                                  .method = MODEL_RECOMPUTE_BLOCK,
                                                  .n = pipeline->first_partial + i };
     costed = cost_map (worker, shape, &pipeline->partial[i],
-                       exhaustive ? all_slots (shape) : pending, pending, FALSE);
-    pending &= ~costed.fits;
-    /* more layers are more work: whatever N fits takes longer than this */
-    if (pending != 0 && sim_worker_prunes (worker, costed.least_by_work_s))
-      return;
+                       exhaustive ? all_slots (shape) : pending, pending, PRUNE_GROWING);
+    /* a larger N takes longer yet */
+    pending &= ~(costed.fits | costed.pruned);
   }
 }
 
 /* All recompute settings of the template on one stage list. */
 static Costed
 cost_pipeline (SimWorker *worker, const SimShape *shape, const SimPipeline *pipeline,
-               guint32 slots, gboolean prunes)
+               guint32 slots, Prune prune)
 {
   const SimSpace *space = worker->shared->space;
   gboolean pinned_partial = sim_space_pinned_partial (space) > 0;
@@ -94,7 +112,7 @@ cost_pipeline (SimWorker *worker, const SimShape *shape, const SimPipeline *pipe
   sim_shape_apply (shape, pipeline, &worker->layout);
   worker->layout.recompute = sim_space_recompute (space, worker->recompute);
   costed = cost_map (worker, shape, pinned_partial ? &pipeline->partial[0] : &pipeline->map, slots,
-                     slots, prunes);
+                     slots, prune);
   if (sim_space_tries_partial (space) && worker->layout.recompute.kind == MODEL_RECOMPUTE_FULL)
     cost_partial (worker, shape, pipeline);
   return costed;
@@ -118,8 +136,18 @@ cost_by_memory (SimWorker *worker, const SimShape *shape, guint32 risky)
     if (pipeline == NULL)
       continue;
     sim_shape_apply (shape, pipeline, layout);
-    cost_map (worker, shape, &pipeline->map, 1u << i, 1u << i, FALSE);
+    cost_map (worker, shape, &pipeline->map, 1u << i, 1u << i, PRUNE_ITSELF);
   }
+}
+
+/* No layout of @shape is faster, however its layers are cut. */
+static double
+least_cut_s (SimWorker *worker, const SimShape *shape)
+{
+  sim_shape_apply (shape, shape->pipeline, &worker->layout);
+  return cost_template_least_cut_s (worker->shared->problem, &worker->tmpl,
+                                    &worker->shared->space->kinds, &worker->layout,
+                                    is_partly_plain (worker));
 }
 
 static void
@@ -128,15 +156,18 @@ visit_shape (SimWorker *worker, const SimShape *shape)
   const SimPipeline *balanced = NULL;
   gboolean uneven = sim_uneven_is_tried (worker, shape->pipeline);
   /* whether a split by memory is wanted depends on whether the others fit */
-  gboolean prunes = !(uneven && shape->pipeline->vpp == 1);
-  Costed costed = cost_pipeline (worker, shape, shape->pipeline, all_slots (shape), prunes);
+  Prune prune = uneven && shape->pipeline->vpp == 1 ? PRUNE_NEVER : PRUNE_ITSELF;
+  Costed costed;
 
+  if (uneven && sim_worker_prunes (worker, least_cut_s (worker, shape)))
+    return;
+  costed = cost_pipeline (worker, shape, shape->pipeline, all_slots (shape), prune);
   if (!uneven)
     return;
   balanced = sim_uneven_by_time (worker, shape->pipeline);
   if (balanced != NULL)
-    costed.risky &= cost_pipeline (worker, shape, balanced, all_slots (shape), prunes).risky;
-  if (!prunes)
+    costed.risky &= cost_pipeline (worker, shape, balanced, all_slots (shape), prune).risky;
+  if (prune == PRUNE_NEVER)
     cost_by_memory (worker, shape, costed.risky);
 }
 
@@ -181,8 +212,7 @@ price_recompute (SimWorker *worker, guint index, double *out_least_s)
     return FALSE;
   }
   *out_least_s = cost_template_least_s (problem, &worker->tmpl, &shared->space->kinds,
-                                        &worker->layout,
-                                        worker->layout.recompute.kind == MODEL_RECOMPUTE_FULL);
+                                        &worker->layout, is_partly_plain (worker));
   return TRUE;
 }
 
