@@ -45,9 +45,10 @@ measure (const Arguments *arguments, const CostProblem *problem, const SimSpace 
 
   if (!sim_search (problem, space, &options, result, error))
     return FALSE;
-  printf ("%s on %" G_GUINT64_FORMAT " %s, %s: %" G_GUINT64_FORMAT " legal layouts, %" G_GUINT64_FORMAT
-          " costed, %" G_GUINT64_FORMAT " templates, %" G_GUINT64_FORMAT
-          " exact recurrences, %.4f s with %" G_GUINT64_FORMAT " threads: %.0f layouts/s\n",
+  printf ("%s on %" G_GUINT64_FORMAT " %s, %s: %" G_GUINT64_FORMAT
+          " legal layouts, %" G_GUINT64_FORMAT " costed, %" G_GUINT64_FORMAT
+          " templates, %" G_GUINT64_FORMAT " exact recurrences, %.4f s with %" G_GUINT64_FORMAT
+          " threads: %.0f layouts/s\n",
           arguments->model, arguments->gpus, arguments->machine,
           exhaustive ? "exhaustive" : "pruned", result->legal_count, result->tier1_count,
           result->templates_count, result->tier2_count, result->elapsed_s, arguments->jobs,

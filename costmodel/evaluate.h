@@ -83,15 +83,28 @@ typedef struct {
   double pipe_s;     /* share of the pipeline in the step */
   guint32 heaviest;  /* class with the most parameters */
   double heaviest_s; /* forward and backward of one micro-batch on it */
-  CostWeights weights[COST_BOUND_CLASSES]; /* of the first classes */
+  /* of the first classes; kept once the first layout has been finished */
+  CostWeights weights[COST_BOUND_CLASSES];
+  CostStageKept kept[COST_BOUND_CLASSES];
+  gboolean has_kept;
 } CostPipeBound;
 void cost_pipe_bound_init (CostPipeBound *out, const CostProblem *problem,
                            const ModelLayout *layout, const CostTemplate *tmpl,
                            const CostStageMap *stages, const CostPlacement *placement);
-void cost_pipe_bound_finish (const CostPipeBound *pipe, const CostProblem *problem,
+void cost_pipe_bound_finish (CostPipeBound *pipe, const CostProblem *problem,
                              const ModelLayout *layout, const CostTemplate *tmpl,
                              const CostStageMap *stages, const CostPlacement *placement,
                              CostBound *out);
+/* The memory and risk of that alone; times are not set. */
+void cost_pipe_bound_memory (CostPipeBound *pipe, const CostProblem *problem,
+                             const ModelLayout *layout, const CostTemplate *tmpl,
+                             const CostStageMap *stages, const CostPlacement *placement,
+                             CostBound *out);
+/* The times, after it. */
+void cost_pipe_bound_time (const CostPipeBound *pipe, const CostProblem *problem,
+                           const ModelLayout *layout, const CostTemplate *tmpl,
+                           const CostStageMap *stages, const CostPlacement *placement,
+                           CostBound *out);
 /*
  * Never above the step of any layout on this template, whatever its pipeline and ZeRO stage: the
  * mean rank's work, with embedding and head once. Of @layout: tp, cp, mbs and schedule.

@@ -181,6 +181,7 @@ cost_pipe_bound_init (CostPipeBound *out, const CostProblem *problem, const Mode
   cost_messages_init (&bound.messages, problem, layout, placement);
   visit_classes (&bound, out);
   out->microbatches = bound.microbatches;
+  out->has_kept = FALSE;
   double growing_s;
   out->pipe_s = pipe_bound_s (&bound, &growing_s);
   out->least_s = least_step_s (problem, placement->straggler_ratio, out->pipe_s);
@@ -189,41 +190,52 @@ cost_pipe_bound_init (CostPipeBound *out, const CostProblem *problem, const Mode
 
 /* In listed schedules any rank of a class may have the most in flight. */
 static void
-fullest_of_class (const CostMemoryPlan *plan, const CostStageClass *class,
-                  const CostWeights *weights, CostStageMemory *memory)
+fullest_of_class (const CostMemoryPlan *plan, const CostStageClass *class, CostStageMemory *memory)
 {
   CostStageClass own = *class;
+  CostWeights weights;
   guint32 index = (guint32)(class - plan->map->classes);
+  cost_weights_count (&weights, plan->tmpl, &class->content, plan->map->pp > 1);
   for (guint32 rank = class->first_rank + 1; rank < plan->map->pp; rank++) {
     CostStageMemory other;
     if (plan->map->class_of_rank[rank] != index)
       continue;
     own.first_rank = rank;
-    cost_stage_memory (&other, plan, &own, weights);
+    cost_stage_memory (&other, plan, &own, &weights);
     memory->peak_bytes = MAX (memory->peak_bytes, other.peak_bytes);
     memory->need_bytes = MAX (memory->need_bytes, other.need_bytes);
   }
 }
 
 static void
-fill_memory (const CostPipeBound *pipe, const CostMemoryPlan *plan, CostBound *out)
+class_memory (CostPipeBound *pipe, const CostMemoryPlan *plan, guint32 index,
+              CostStageMemory *memory)
+{
+  const CostStageClass *class = &plan->map->classes[index];
+  if (index < COST_BOUND_CLASSES) {
+    if (!pipe->has_kept)
+      cost_stage_kept_init (&pipe->kept[index], plan, class);
+    cost_stage_memory_with (memory, plan, class, &pipe->weights[index], &pipe->kept[index]);
+    return;
+  }
+  CostWeights weights;
+  cost_weights_count (&weights, plan->tmpl, &class->content, plan->map->pp > 1);
+  cost_stage_memory (memory, plan, class, &weights);
+}
+
+static void
+fill_memory (CostPipeBound *pipe, const CostMemoryPlan *plan, CostBound *out)
 {
   const CostStageMap *stages = plan->map;
   for (guint32 i = 0; i < stages->n_classes; i++) {
-    const CostStageClass *class = &stages->classes[i];
-    const CostWeights *weights = &pipe->weights[i];
-    CostWeights other;
     CostStageMemory memory;
-    if (i >= COST_BOUND_CLASSES) {
-      cost_weights_count (&other, plan->tmpl, &class->content, stages->pp > 1);
-      weights = &other;
-    }
-    cost_stage_memory (&memory, plan, class, weights);
+    class_memory (pipe, plan, i, &memory);
     if (model_schedule_is_listed (stages->schedule))
-      fullest_of_class (plan, class, weights, &memory);
+      fullest_of_class (plan, &stages->classes[i], &memory);
     out->peak_bytes = MAX (out->peak_bytes, memory.peak_bytes);
     out->need_bytes = MAX (out->need_bytes, memory.need_bytes);
   }
+  pipe->has_kept = TRUE;
 }
 
 /* The tail of the heaviest class; any class's is a lower bound. */
@@ -238,27 +250,43 @@ tail_s (const CostPipeBound *pipe, const CostProblem *problem, const ModelLayout
     weights = pipe->weights[pipe->heaviest];
   else
     cost_weights_count (&weights, tmpl, &class->content, layout->pp > 1);
-  cost_tail (&tail, problem, layout, tmpl, placement, &class->content, &weights,
-             pipe->microbatches, pipe->heaviest_s);
+  cost_tail (&tail, problem, layout, tmpl, placement, &class->content, &weights, pipe->microbatches,
+             pipe->heaviest_s);
   return tail.sum_s;
 }
 
 void
-cost_pipe_bound_finish (const CostPipeBound *pipe, const CostProblem *problem,
-                        const ModelLayout *layout, const CostTemplate *tmpl,
-                        const CostStageMap *stages, const CostPlacement *placement, CostBound *out)
+cost_pipe_bound_memory (CostPipeBound *pipe, const CostProblem *problem, const ModelLayout *layout,
+                        const CostTemplate *tmpl, const CostStageMap *stages,
+                        const CostPlacement *placement, CostBound *out)
 {
   CostMemoryPlan plan;
   cost_memory_plan_init (&plan, tmpl, layout, pipe->microbatches, &placement->shards, stages);
   out->peak_bytes = out->need_bytes = 0;
   fill_memory (pipe, &plan, out);
-  double tail = tail_s (pipe, problem, layout, tmpl, stages, placement);
-  out->step_s = (pipe->pipe_s + tail + problem->numbers->step.fixed_s)
-                * (1 + placement->straggler_ratio);
-  out->lower_bound_s = out->step_s * (1 - ROUNDING);
   out->oom_risk
       = cost_oom_risk_fast ((double)out->need_bytes, (double)problem->machine->gpu->usable_bytes,
                             placement->sigma);
+}
+
+void
+cost_pipe_bound_time (const CostPipeBound *pipe, const CostProblem *problem,
+                      const ModelLayout *layout, const CostTemplate *tmpl,
+                      const CostStageMap *stages, const CostPlacement *placement, CostBound *out)
+{
+  double tail = tail_s (pipe, problem, layout, tmpl, stages, placement);
+  out->step_s
+      = (pipe->pipe_s + tail + problem->numbers->step.fixed_s) * (1 + placement->straggler_ratio);
+  out->lower_bound_s = out->step_s * (1 - ROUNDING);
+}
+
+void
+cost_pipe_bound_finish (CostPipeBound *pipe, const CostProblem *problem, const ModelLayout *layout,
+                        const CostTemplate *tmpl, const CostStageMap *stages,
+                        const CostPlacement *placement, CostBound *out)
+{
+  cost_pipe_bound_memory (pipe, problem, layout, tmpl, stages, placement, out);
+  cost_pipe_bound_time (pipe, problem, layout, tmpl, stages, placement, out);
 }
 
 void
@@ -289,8 +317,7 @@ whole_model_s (const CostProblem *problem, const CostTemplate *tmpl, const CostB
   gboolean hides_ep = cost_has_pairs (layout->schedule);
   double one_s = work_s (&tmpl->embedding, FALSE) + work_s (&tmpl->head, hides_ep);
   for (guint run = 0; run < problem->arch->n_runs; run++)
-    one_s += problem->arch->runs[run].count
-             * work_s (&blocks[kinds->kind_of_run[run]], hides_ep);
+    one_s += problem->arch->runs[run].count * work_s (&blocks[kinds->kind_of_run[run]], hides_ep);
   return one_s;
 }
 

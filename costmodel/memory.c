@@ -372,11 +372,27 @@ cost_memory_plan_init (CostMemoryPlan *plan, const CostTemplate *tmpl, const Mod
 }
 
 void
-cost_stage_memory (CostStageMemory *out, const CostMemoryPlan *plan, const CostStageClass *class,
-                   const CostWeights *weights)
+cost_stage_kept_init (CostStageKept *out, const CostMemoryPlan *plan, const CostStageClass *class)
 {
   const CostTemplate *tmpl = plan->tmpl;
   const CostStageMap *map = plan->map;
+  const ModelSchedule *list = counted_list (plan);
+  out->in_flight_count = list != NULL
+                             ? model_schedule_peak (list, class->first_rank, NULL, NULL)
+                             : model_schedule_in_flight (map->schedule, map->pp, map->vpp,
+                                                         plan->microbatches, class->first_rank);
+  out->activations_bytes
+      = list != NULL ? listed_bytes (tmpl, plan->uniform, map, list, class->first_rank)
+                     : activation_bytes (tmpl, plan->uniform, map, class, out->in_flight_count);
+  out->layer_work_bytes = layer_work_bytes (tmpl, plan->uniform, class);
+  out->dummy_bytes = dummy_bytes (tmpl, class);
+}
+
+void
+cost_stage_memory_with (CostStageMemory *out, const CostMemoryPlan *plan,
+                        const CostStageClass *class, const CostWeights *weights,
+                        const CostStageKept *kept)
+{
   Counts counts;
   guint64 *bytes = out->bytes;
   counts.full = counts.sharded = real (weights->dense + weights->expert);
@@ -386,20 +402,22 @@ cost_stage_memory (CostStageMemory *out, const CostMemoryPlan *plan, const CostS
                 + (weights->expert > 0
                        ? model_shard_ceil (weights->expert, plan->shards->expert_shard_ranks)
                        : 0));
-  const ModelSchedule *list = counted_list (plan);
-  out->in_flight_count = list != NULL
-                             ? model_schedule_peak (list, class->first_rank, NULL, NULL)
-                             : model_schedule_in_flight (map->schedule, map->pp, map->vpp,
-                                                         plan->microbatches, class->first_rank);
+  out->in_flight_count = kept->in_flight_count;
   fill_states (bytes, plan, &counts);
-  bytes[COST_MEMORY_ACTIVATIONS]
-      = list != NULL ? listed_bytes (tmpl, plan->uniform, map, list, class->first_rank)
-                     : activation_bytes (tmpl, plan->uniform, map, class, out->in_flight_count);
+  bytes[COST_MEMORY_ACTIVATIONS] = kept->activations_bytes;
   bytes[COST_MEMORY_LOGITS] = 0;
   bytes[COST_MEMORY_GATHERS] = gather_bytes (plan, class, weights);
-  fill_transients (bytes, plan, out->in_flight_count, class,
-                   layer_work_bytes (tmpl, plan->uniform, class),
+  fill_transients (bytes, plan, kept->in_flight_count, class, kept->layer_work_bytes,
                    whole (plan->step_copy * counts.sharded));
-  bytes[COST_MEMORY_WORKSPACE] += plan->fixed_bytes + dummy_bytes (tmpl, class);
+  bytes[COST_MEMORY_WORKSPACE] += plan->fixed_bytes + kept->dummy_bytes;
   fill_views (out, plan);
+}
+
+void
+cost_stage_memory (CostStageMemory *out, const CostMemoryPlan *plan, const CostStageClass *class,
+                   const CostWeights *weights)
+{
+  CostStageKept kept;
+  cost_stage_kept_init (&kept, plan, class);
+  cost_stage_memory_with (out, plan, class, weights, &kept);
 }

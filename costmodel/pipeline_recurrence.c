@@ -166,11 +166,11 @@ player_init (Player *player, const CostPipeline *const *pipelines, CostPipelineS
                       .total = pipelines[0]->microbatches * v,
                       .mask = window - 1 };
   gsize n_window = (gsize)player->n_stages * window, n_period = 2 * (gsize)p * player->period;
-  Times *times = (Times *)cost_pipeline_scratch_ends (
-      scratch, (2 * n_window + 2 * n_period) * (sizeof (Times) / sizeof (double)));
+  Times *times
+      = (Times *)cost_pipeline_scratch_ends (scratch, (2 * n_window + 2 * n_period)
+                                                          * (sizeof (Times) / sizeof (double)));
   gsize n_bytes = 2 * player->n_stages * sizeof (Stage) + p * sizeof (Rank);
-  player->forward
-      = (Stage *)cost_pipeline_scratch_counts (scratch, n_bytes / sizeof (guint64) + 1);
+  player->forward = (Stage *)cost_pipeline_scratch_counts (scratch, n_bytes / sizeof (guint64) + 1);
   memset (player->forward, 0, n_bytes);
   player->backward = player->forward + player->n_stages;
   player->ranks = (Rank *)(player->backward + player->n_stages);
@@ -418,8 +418,7 @@ cost_pipeline_recurrence_both (const CostPipeline *one, const CostPipeline *othe
     CostPipelineResult *result = &results[lane];
     if (is_listed && lane > 0 && one == other)
       *result = results[0];
-    else if (is_listed
-             && !cost_pipeline_play_list (pipelines[lane], scratch, result, error))
+    else if (is_listed && !cost_pipeline_play_list (pipelines[lane], scratch, result, error))
       return FALSE;
     if (is_listed)
       continue;

@@ -116,7 +116,7 @@ cut (const Cutter *cutter, double limit_s, double total_s, guint32 *out)
 }
 
 #define MAX_RANKS 1024 /* of interleaved pipelines; longer ones are left as they are */
-#define HALVINGS  16 /* of at most two layers: the threshold is exact to 3e-5 of a layer */
+#define HALVINGS  16   /* of at most two layers: the threshold is exact to 3e-5 of a layer */
 
 static gboolean
 have_room (const Cutter *cutter)
@@ -226,8 +226,7 @@ sim_balance_chunks (const SimBalance *b, guint32 vpp, guint32 *out)
       /* what does not divide goes to the first chunks of the last rank, else to the last ones */
       guint32 place = rank + 1 == b->n_stages ? chunk : vpp - 1 - chunk;
 
-      out[chunk * b->n_stages + rank]
-          = counts[rank] / vpp + (place < counts[rank] % vpp ? 1 : 0);
+      out[chunk * b->n_stages + rank] = counts[rank] / vpp + (place < counts[rank] % vpp ? 1 : 0);
     }
   return TRUE;
 }

@@ -152,11 +152,11 @@ run_tier1 (SimShared *shared, SimWorker *workers)
 
 /*
  * Both tiers once. *out_complete: no candidate that tier 1 let go could have been among the K best;
- * else the same again with more slack will tell.
+ * else the same again, with all that is no slower than *out_most_s, will tell.
  */
 static gboolean
-search_once (SimShared *shared, double slack_ratio, SimSearchResult *out, gboolean *out_complete,
-             GError **error)
+search_once (SimShared *shared, double slack_ratio, double most_s, SimSearchResult *out,
+             gboolean *out_complete, double *out_most_s, GError **error)
 {
   guint jobs = shared->options->jobs;
   g_autofree SimWorker *workers = g_new0 (SimWorker, jobs);
@@ -165,16 +165,15 @@ search_once (SimShared *shared, double slack_ratio, SimSearchResult *out, gboole
   SimExact exact;
 
   for (guint i = 0; i < jobs; i++)
-    sim_worker_init (&workers[i], shared, slack_ratio);
+    sim_worker_init (&workers[i], shared, slack_ratio, most_s);
   run_tier1 (shared, workers);
   merge_counts (out, workers, jobs);
   pending = merge_pending (workers, jobs, &least_dropped_s);
   sim_exact_init (&exact, shared, pending);
   atomic_store (&shared->next, 0);
   run_threads (run_exact, &exact, 0, jobs);
-  *out_complete = least_dropped_s > sim_exact_threshold_s (&exact);
-  if (exact.plans->len < shared->options->keep)
-    *out_complete = isinf (least_dropped_s);
+  *out_most_s = sim_exact_threshold_s (&exact);
+  *out_complete = least_dropped_s > *out_most_s || isinf (least_dropped_s);
   out->tier2_count += exact.tier2_count;
   if (shared->error == NULL && *out_complete) {
     out->n_plans = exact.plans->len;
@@ -192,7 +191,12 @@ search_once (SimShared *shared, double slack_ratio, SimSearchResult *out, gboole
   return FALSE;
 }
 
-#define FIRST_SLACK_RATIO 0.005
+/* Exact steps are this much longer than their bounds, mostly; where one is not, a second search
+ * follows. */
+#define SLACK_RATIO 0.01
+
+/* What ranking prices is kept for the visit up to this; beyond, it is priced again. */
+#define MOST_PRICED_BYTES (64u << 20)
 
 gboolean
 sim_search (const CostProblem *problem, const SimSpace *space, const SimSearchOptions *options,
@@ -202,17 +206,23 @@ sim_search (const CostProblem *problem, const SimSpace *space, const SimSearchOp
   gint64 start_us = g_get_monotonic_time ();
   gboolean done = check_size (space, options->limit, error);
   gboolean complete = FALSE;
+  double slack_ratio = SLACK_RATIO;
+  double most_s = INFINITY;
 
   *out = (SimSearchResult){ 0 };
   g_mutex_init (&shared.lock);
   shared.ranked = g_new0 (SimRanked, MAX (space->families->len, 1));
-  for (double slack_ratio = FIRST_SLACK_RATIO; done && !complete; slack_ratio *= 8) {
+  if (!options->exhaustive && space->families->len * sizeof (CostTemplate) <= MOST_PRICED_BYTES)
+    shared.priced = g_new (CostTemplate, MAX (space->families->len, 1));
+  while (done && !complete) {
     sim_search_result_clear (out);
     *out = (SimSearchResult){ .tier2_count = out->tier2_count };
-    done = search_once (&shared, slack_ratio, out, &complete, error);
+    done = search_once (&shared, slack_ratio, most_s, out, &complete, &most_s, error);
+    slack_ratio = INFINITY;
   }
   g_mutex_clear (&shared.lock);
   g_free (shared.ranked);
+  g_free (shared.priced);
   out->rejected[MODEL_ILLEGAL_STAGES]
       += space->refused_stages * space->families->len * space->recomputes->len;
   out->elapsed_s = (double)(g_get_monotonic_time () - start_us) * 1e-6;

@@ -138,7 +138,7 @@ typedef struct {
 
 static void
 family_values_init (FamilyValues *values, const CostProblem *problem, const ModelLayout *pins,
-                      guint32 pinned)
+                    guint32 pinned)
 {
   guint32 experts = max_experts (problem->arch);
   guint64 domain = MAX (problem->machine->domain_size, 1);
@@ -148,8 +148,8 @@ family_values_init (FamilyValues *values, const CostProblem *problem, const Mode
                           powers_of_two (MIN (problem->job->seq / MIN_CP_CHUNK, problem->gpus)));
   values->ep = pinned_or (pinned & SIM_PIN_EP, pins->ep,
                           divisors (MAX (experts, 1), experts > 0 ? problem->gpus : 1));
-  values->mbs = pinned_or (pinned & SIM_PIN_MBS, pins->mbs,
-                           divisors (problem->job->global_batch, MAX_MBS));
+  values->mbs
+      = pinned_or (pinned & SIM_PIN_MBS, pins->mbs, divisors (problem->job->global_batch, MAX_MBS));
 }
 
 static void
@@ -180,8 +180,8 @@ add_families (SimSpace *space, const FamilyValues *values, const ModelLayout *pi
     for (guint c = 0; c < values->cp->len; c++)
       for (guint e = 0; e < values->ep->len; e++) {
         SimFamily family = { .tp = g_array_index (values->tp, guint32, t),
-                               .cp = g_array_index (values->cp, guint32, c),
-                               .ep = g_array_index (values->ep, guint32, e) };
+                             .cp = g_array_index (values->cp, guint32, c),
+                             .ep = g_array_index (values->ep, guint32, e) };
         gboolean moe = values->ep->len > 1 || family.ep > 1;
         guint32 last_etp = moe && family.tp > 1 && !(pinned & SIM_PIN_ETP) ? 1 : 0;
         gboolean first_sp = pinned & SIM_PIN_SP ? pins->sp : FALSE;

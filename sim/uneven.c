@@ -124,9 +124,8 @@ sim_uneven_by_time (SimWorker *worker, const SimPipeline *pipeline)
 {
   const SimSpace *space = worker->shared->space;
   SimBalance balance = balance_of (worker, pipeline);
-  gboolean cut = pipeline->vpp > 1
-                     ? sim_balance_chunks (&balance, pipeline->vpp, worker->balanced)
-                     : sim_balance_stages (&balance, worker->balanced);
+  gboolean cut = pipeline->vpp > 1 ? sim_balance_chunks (&balance, pipeline->vpp, worker->balanced)
+                                   : sim_balance_stages (&balance, worker->balanced);
   SimPipeline *made = cut ? with_balanced (worker, pipeline) : NULL;
   guint32 pinned = sim_space_pinned_partial (space);
   gboolean full = worker->layout.recompute.kind == MODEL_RECOMPUTE_FULL;

@@ -30,6 +30,7 @@ cost_map (SimWorker *worker, const SimShape *shape, const CostStageMap *map, gui
   ModelLayout *layout = &worker->layout;
   CostPipeBound pipes[2]; /* of all layouts, and of FSDP without pipeline */
   gboolean ready[2] = { FALSE, FALSE };
+  gboolean exhaustive = worker->shared->options->exhaustive;
   Costed costed = { 0 };
 
   for (guint i = 0; i < shape->n_slots; i++) {
@@ -50,10 +51,16 @@ cost_map (SimWorker *worker, const SimShape *shape, const CostStageMap *map, gui
       costed.pruned |= 1u << i;
       continue;
     }
-    cost_pipe_bound_finish (pipe, problem, layout, &worker->tmpl, map, placement, &bound);
+    cost_pipe_bound_memory (pipe, problem, layout, &worker->tmpl, map, placement, &bound);
     worker->tier1_count++;
     if (bound.oom_risk > worker->shared->options->max_oom_risk) {
       costed.risky |= 1u << i;
+      worker->too_risky_count++;
+      if (!exhaustive && worker->estimates.n > 0)
+        continue; /* nobody will ask how long it would take */
+    }
+    cost_pipe_bound_time (pipe, problem, layout, &worker->tmpl, map, placement, &bound);
+    if (costed.risky & (1u << i)) {
       sim_worker_refuse (worker, &bound);
       continue;
     }
@@ -102,8 +109,8 @@ cost_partial (SimWorker *worker, const SimShape *shape, const SimPipeline *pipel
 
 /* All recompute settings of the template on one stage list. */
 static Costed
-cost_pipeline (SimWorker *worker, const SimShape *shape, const SimPipeline *pipeline,
-               guint32 slots, Prune prune)
+cost_pipeline (SimWorker *worker, const SimShape *shape, const SimPipeline *pipeline, guint32 slots,
+               Prune prune)
 {
   const SimSpace *space = worker->shared->space;
   gboolean pinned_partial = sim_space_pinned_partial (space) > 0;
@@ -173,6 +180,13 @@ visit_shape (SimWorker *worker, const SimShape *shape)
 
 /* ---- templates ---- */
 
+static double
+family_least_s (const SimWorker *worker)
+{
+  return cost_template_least_s (worker->shared->problem, &worker->tmpl,
+                                &worker->shared->space->kinds, &worker->layout, TRUE);
+}
+
 gboolean
 sim_worker_price_family (SimWorker *worker, const SimFamily *family, double *out_least_s)
 {
@@ -189,9 +203,20 @@ sim_worker_price_family (SimWorker *worker, const SimFamily *family, double *out
     sim_shared_fail (worker->shared, error);
     return FALSE;
   }
-  *out_least_s = cost_template_least_s (problem, &worker->tmpl, &shared->space->kinds,
-                                        &worker->layout, TRUE);
+  *out_least_s = family_least_s (worker);
   return TRUE;
+}
+
+static void
+use_priced (SimWorker *worker, const SimFamily *family, const CostTemplate *priced,
+            double *out_least_s)
+{
+  const SimShape *shape = &g_array_index (worker->shapes, SimShape, 0);
+
+  worker->layout = sim_family_layout (worker->shared->space, family);
+  sim_shape_apply (shape, shape->pipeline, &worker->layout);
+  worker->tmpl = *priced;
+  *out_least_s = family_least_s (worker);
 }
 
 /* Prices the template of one recompute setting. *out_least_s: no layout of it is faster. */
@@ -239,13 +264,15 @@ visit_recompute (SimWorker *worker, guint index)
 }
 
 gboolean
-sim_worker_visit (SimWorker *worker, const SimFamily *family)
+sim_worker_visit (SimWorker *worker, const SimFamily *family, const CostTemplate *priced)
 {
   const SimSpace *space = worker->shared->space;
   double least_s = 0;
 
   sim_family_shapes (worker->shared->problem, space, family, worker->shapes, NULL);
-  if (!sim_worker_price_family (worker, family, &least_s))
+  if (priced != NULL)
+    use_priced (worker, family, priced, &least_s);
+  else if (!sim_worker_price_family (worker, family, &least_s))
     return FALSE;
   for (guint i = 0; i < space->recomputes->len; i++)
     if (sim_worker_prunes (worker, least_s))

@@ -20,7 +20,9 @@ typedef struct {
   const SimSpace *space;
   const SimSearchOptions *options;
   SimRanked *ranked; /* (owned) one per family; each is written by one thread, then sorted */
-  atomic_uint next;  /* family, then pending candidate, to take */
+  CostTemplate
+      *priced;      /* (owned) (nullable) by family: what ranking has priced, while it is small */
+  atomic_uint next; /* family, then pending candidate, to take */
   atomic_bool stop;
   atomic_ullong done;
   _Atomic double threshold_s; /* K-th best estimate of the thread that has the best one */
@@ -49,6 +51,7 @@ typedef struct {
   GArray *pending;        /* (owned) SimCandidate whose bound is within those */
   double least_dropped_s; /* least lower bound that was not kept in pending */
   double slack_ratio;     /* how far above the K-th estimate bounds are still kept */
+  double most_s;          /* bounds above it cannot win: K plans are known to be as fast */
   SimNear near[SIM_MAX_MISSES];
   guint n_near;
   SimCounts counts;
@@ -61,13 +64,13 @@ typedef struct {
   ModelLayout layout;
   SimPlaced *placed; /* (owned) direct-mapped cache */
   /* uneven stages */
-  double sigma, most_need_bytes; /* need at which the risk is max_oom_risk, for this sigma */
-  double *layer_s;               /* (owned) scratch of the balance */
+  double sigma, most_need_bytes;   /* need at which the risk is max_oom_risk, for this sigma */
+  double *layer_s;                 /* (owned) scratch of the balance */
   guint32 *balanced, *most_layers; /* (owned) */
   GHashTable *pipelines;           /* (owned) balanced SimPipeline by its lists */
 } SimWorker;
 
-void sim_worker_init (SimWorker *worker, SimShared *shared, double slack_ratio);
+void sim_worker_init (SimWorker *worker, SimShared *shared, double slack_ratio, double most_s);
 void sim_worker_clear (SimWorker *worker);
 /* Counts what is legal and bounds each family from below; run by each thread. */
 void sim_worker_rank (SimWorker *worker);
@@ -91,7 +94,8 @@ const CostPlacement *sim_worker_placement (SimWorker *worker);
 
 /* Prices what the templates of @family share; its shapes are in worker->shapes. */
 gboolean sim_worker_price_family (SimWorker *worker, const SimFamily *family, double *out_least_s);
-gboolean sim_worker_visit (SimWorker *worker, const SimFamily *family);
+/* @priced: (nullable) worker->tmpl as sim_worker_price_family left it. */
+gboolean sim_worker_visit (SimWorker *worker, const SimFamily *family, const CostTemplate *priced);
 
 /* ---- uneven.c: stage lists of the current template; NULL where "auto" gives the same ---- */
 

@@ -7,12 +7,13 @@
 #define N_PLACED 512 /* 8.6 kB each */
 
 void
-sim_worker_init (SimWorker *worker, SimShared *shared, double slack_ratio)
+sim_worker_init (SimWorker *worker, SimShared *shared, double slack_ratio, double most_s)
 {
   guint32 layers = shared->problem->arch->layers;
 
-  *worker
-      = (SimWorker){ .shared = shared, .least_dropped_s = INFINITY, .slack_ratio = slack_ratio };
+  *worker = (SimWorker){
+    .shared = shared, .least_dropped_s = INFINITY, .slack_ratio = slack_ratio, .most_s = most_s
+  };
   worker->layer_s = g_new (double, layers);
   worker->balanced = g_new (guint32, layers);
   worker->most_layers = g_new (guint32, layers);
@@ -55,8 +56,9 @@ sim_shared_fail (SimShared *shared, GError *error)
 static double
 worth_keeping_s (const SimWorker *worker)
 {
-  return atomic_load_explicit (&worker->shared->threshold_s, memory_order_relaxed)
-         * (1 + worker->slack_ratio);
+  double threshold_s = atomic_load_explicit (&worker->shared->threshold_s, memory_order_relaxed);
+
+  return MIN (threshold_s * (1 + worker->slack_ratio), worker->most_s);
 }
 
 static void
@@ -121,7 +123,6 @@ sim_worker_refuse (SimWorker *worker, const CostBound *bound)
   SimNear newcomer = { bound->need_bytes, *bound, worker->layout };
   guint at = worker->n_near;
 
-  worker->too_risky_count++;
   if (worker->estimates.n > 0)
     return;
   while (at > 0
@@ -224,9 +225,10 @@ sim_worker_rank (SimWorker *worker)
     if (worker->shapes->len == 0)
       continue;
     ranked->least_s = 0;
-    if (!shared->options->exhaustive
-        && !sim_worker_price_family (worker, family, &ranked->least_s))
+    if (!shared->options->exhaustive && !sim_worker_price_family (worker, family, &ranked->least_s))
       return;
+    if (shared->priced != NULL)
+      shared->priced[index] = worker->tmpl;
     if (is_cancelled (shared))
       sim_shared_fail (shared,
                        g_error_new (SIM_ERROR, SIM_ERROR_CANCELLED, "the search was stopped"));
@@ -245,7 +247,8 @@ sim_worker_run (SimWorker *worker)
 
     /* sorted: no later family is faster */
     if (ranked == NULL || isinf (ranked->least_s) || sim_worker_prunes (worker, ranked->least_s)
-        || !sim_worker_visit (worker, family_at (shared, ranked->index)))
+        || !sim_worker_visit (worker, family_at (shared, ranked->index),
+                              shared->priced != NULL ? &shared->priced[ranked->index] : NULL))
       return;
     report (shared);
   }
