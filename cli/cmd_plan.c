@@ -323,19 +323,35 @@ print_notes (const AppPlanResult *result, const AppPlanRequest *request)
            "searched %.3f s: %" G_GUINT64_FORMAT " layouts costed, %" G_GUINT64_FORMAT
            " by the exact recurrence, %u threads\n",
            seconds, tier1, tier2, request->jobs);
-  if (result->run_id > 0)
+  if (result->resumed)
+    fprintf (stderr,
+             "went on with run %" G_GINT64_FORMAT ": %u of %u search points were done already\n",
+             result->run_id, result->reused_count, result->asked_count);
+  else if (result->run_id > 0)
     fprintf (stderr, "stored as run %" G_GINT64_FORMAT " in %s\n", result->run_id,
              request->db_path);
 }
 
+static void
+print_interrupted (const AppPlanResult *result, const AppPlanRequest *request)
+{
+  if (result->run_id > 0)
+    fprintf (stderr,
+             "plait: interrupted: %u of %u search points are done and kept in %s as run "
+             "%" G_GINT64_FORMAT "; the same command goes on from there\n",
+             result->points->len, result->asked_count, request->db_path, result->run_id);
+  else
+    fprintf (stderr,
+             "plait: interrupted: %u of %u search points are done; nothing is kept with "
+             "--no-store, so that the same command starts again\n",
+             result->points->len, result->asked_count);
+}
+
 static CliExit
-verdict (const AppPlanResult *result)
+verdict (const AppPlanResult *result, const AppPlanRequest *request)
 {
   if (result->interrupted) {
-    fprintf (stderr,
-             "plait: interrupted: %u search points are done and kept; run the same command "
-             "to search the rest\n",
-             result->points->len);
+    print_interrupted (result, request);
     return CLI_NO;
   }
   for (guint i = 0; i < result->points->len; i++)
@@ -371,7 +387,8 @@ run (const CliVerb *verb, int argc, char **argv)
       "Plans kept per machine and GPU count (100), or all", "N" },
     { "jobs", 0, 0, G_OPTION_ARG_STRING, &o.jobs, "Threads (cores)", "N" },
     { "top", 0, 0, G_OPTION_ARG_STRING, &o.top, "Plans printed as text (10)", "N" },
-    { "limit", 0, 0, G_OPTION_ARG_STRING, &o.limit, "Refuse larger search spaces", "N" },
+    { "limit", 0, 0, G_OPTION_ARG_STRING, &o.limit,
+      "Refuse sweeps of more points or layouts than this", "N" },
     { "exhaustive", 0, 0, G_OPTION_ARG_NONE, &o.exhaustive, "Cost every layout, prune nothing",
       NULL },
     { "explain", 0, 0, G_OPTION_ARG_NONE, &o.explain, "Count refused layouts by reason", NULL },
@@ -398,7 +415,7 @@ run (const CliVerb *verb, int argc, char **argv)
     print_text (result, &o, asked.top, &common);
   if (!common.quiet)
     print_notes (result, &asked.request);
-  return verdict (result);
+  return verdict (result, &asked.request);
 }
 
 const CliVerb cli_plan = {

@@ -9,6 +9,8 @@ extern const char db_schema_v1_sql[];
 extern const char db_schema_v2_sql[];
 /* From version 2 to version 3. */
 extern const char db_schema_v3_sql[];
+/* From version 3 to version 4. */
+extern const char db_schema_v4_sql[];
 
 /*
  * Brings the file to this build's schema, one transaction per version.
