@@ -44,9 +44,9 @@ app_plan_point_free (AppPlanPoint *point)
 char *
 app_plan_point_hash (const AppPlanPoint *point, const char *run_hash)
 {
-  g_autofree char *text = g_strdup_printf (
-      "%s\n%s\n%" G_GUINT64_FORMAT "\n%" G_GUINT64_FORMAT "\n%" G_GUINT64_FORMAT, run_hash,
-      point->machine, point->gpus, point->global_batch, point->seq);
+  g_autofree char *text
+      = g_strdup_printf ("%s\n%s\n%" G_GUINT64_FORMAT "\n%" G_GUINT64_FORMAT "\n%" G_GUINT64_FORMAT,
+                         run_hash, point->machine, point->gpus, point->global_batch, point->seq);
 
   return base_hash_text (text);
 }
@@ -116,10 +116,8 @@ read_misses (AppPlanPoint *point, JsonArray *misses)
     AppMiss miss = {
       .layout_text
       = g_strdup (json_object_get_string_member_with_default (object, "layout_text", "")),
-      .need_bytes
-      = (guint64)json_object_get_int_member_with_default (object, "need_bytes", 0),
-      .usable_bytes
-      = (guint64)json_object_get_int_member_with_default (object, "usable_bytes", 0),
+      .need_bytes = (guint64)json_object_get_int_member_with_default (object, "need_bytes", 0),
+      .usable_bytes = (guint64)json_object_get_int_member_with_default (object, "usable_bytes", 0),
       .oom_risk = json_object_get_double_member_with_default (object, "oom_risk", 1),
       .step_s = json_object_get_double_member_with_default (object, "step_s", 0),
     };
@@ -144,15 +142,16 @@ read_answer (AppPlanPoint *point, const char *text, GError **error)
     return FALSE;
   }
   object = json_node_get_object (root);
-  point->legal_count
-      = (guint64)json_object_get_int_member_with_default (object, "legal_count", 0);
+  point->legal_count = (guint64)json_object_get_int_member_with_default (object, "legal_count", 0);
   point->too_risky_count
       = (guint64)json_object_get_int_member_with_default (object, "too_risky_count", 0);
   if (json_object_has_member (object, "rejected"))
     rejected = json_object_get_object_member (object, "rejected");
   for (guint i = MODEL_LEGAL + 1; rejected != NULL && i < MODEL_LEGAL_N; i++)
-    point->rejected[i] = (guint64)json_object_get_int_member_with_default (
-        rejected, model_legality_name ((ModelLegality)i), 0);
+    point->rejected[i]
+        = (guint64)json_object_get_int_member_with_default (rejected,
+                                                            model_legality_name ((ModelLegality)i),
+                                                            0);
   if (json_object_has_member (object, "misses"))
     read_misses (point, json_object_get_array_member (object, "misses"));
   if (json_object_has_member (object, "advice"))

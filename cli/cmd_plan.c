@@ -2,6 +2,7 @@
 #include "app/plan.h"
 #include "cli/cli.h"
 #include "cli/plan_json.h"
+#include "cli/plan_rank.h"
 #include "cli/plan_text.h"
 
 #include "base/units.h"
@@ -13,15 +14,17 @@ typedef struct {
   char *model, *machine, *gpu, *profile, *calibration, *layout;
   char *gpus, *global_batch, *seq, *dropout;
   char *max_oom_risk, *keep, *jobs, *top, *limit;
-  gboolean exhaustive, explain, no_store;
+  char *objective, *tokens, *deadline;
+  gboolean exhaustive, explain, no_store, pareto;
 } Options;
 
 static void
 options_clear (Options *o)
 {
-  char **all[] = { &o->model,        &o->machine, &o->gpu,          &o->profile, &o->calibration,
-                   &o->layout,       &o->gpus,    &o->global_batch, &o->seq,     &o->dropout,
-                   &o->max_oom_risk, &o->keep,    &o->jobs,         &o->top,     &o->limit };
+  char **all[]
+      = { &o->model, &o->machine,      &o->gpu,   &o->profile,   &o->calibration,  &o->layout,
+          &o->gpus,  &o->global_batch, &o->seq,   &o->dropout,   &o->max_oom_risk, &o->keep,
+          &o->jobs,  &o->top,          &o->limit, &o->objective, &o->tokens,       &o->deadline };
 
   for (gsize i = 0; i < G_N_ELEMENTS (all); i++)
     g_clear_pointer (all[i], g_free);
@@ -34,6 +37,7 @@ typedef struct {
   char **machines;
   GArray *gpus, *batches, *seqs;
   guint64 top;
+  CliRank rank;
 } Asked;
 
 static void
@@ -108,7 +112,8 @@ ask (const Options *o, const CliCommon *common, Asked *asked, GError **error)
       || !cli_count_list ("--global-batch", o->global_batch, FALSE, 1, 1u << 30, &asked->batches,
                           error)
       || !cli_count_list ("--seq", o->seq, FALSE, 1, 1u << 30, &asked->seqs, error)
-      || !cli_ratio ("--dropout", o->dropout, &dropout, error) || !ask_limits (o, asked, error))
+      || !cli_ratio ("--dropout", o->dropout, &dropout, error) || !ask_limits (o, asked, error)
+      || !cli_rank_parse (o->objective, o->pareto, o->tokens, o->deadline, &asked->rank, error))
     return FALSE;
   request->inputs = (AppInputs){
     .catalog_dir = common->catalog,
@@ -187,8 +192,9 @@ add_rejected (JsonBuilder *builder, const AppPlanResult *result, gboolean exhaus
 }
 
 static void
-print_json (const AppPlanResult *result, gboolean exhaustive)
+print_json (const AppPlanResult *result, const Asked *asked, const GArray *ranked)
 {
+  gboolean exhaustive = asked->request.exhaustive;
   g_autoptr (JsonBuilder) builder = json_builder_new ();
 
   json_builder_begin_object (builder);
@@ -203,6 +209,8 @@ print_json (const AppPlanResult *result, gboolean exhaustive)
   }
   json_builder_end_array (builder);
   add_rejected (builder, result, exhaustive);
+  if (ranked != NULL)
+    cli_rank_json (builder, &asked->rank, ranked);
   json_builder_end_object (builder);
   cli_json_print (builder);
 }
@@ -299,10 +307,13 @@ print_point (const AppPlanPoint *point, const char *model, guint64 top, gboolean
 }
 
 static void
-print_text (const AppPlanResult *result, const Options *o, guint64 top, const CliCommon *common)
+print_text (const AppPlanResult *result, const Options *o, const Asked *asked, const GArray *ranked,
+            const CliCommon *common)
 {
   for (guint i = 0; i < result->points->len; i++)
-    print_point (g_ptr_array_index (result->points, i), o->model, top, o->explain, common);
+    print_point (g_ptr_array_index (result->points, i), o->model, asked->top, o->explain, common);
+  if (ranked != NULL)
+    cli_rank_print (&asked->rank, ranked);
 }
 
 static void
@@ -348,12 +359,14 @@ print_interrupted (const AppPlanResult *result, const AppPlanRequest *request)
 }
 
 static CliExit
-verdict (const AppPlanResult *result, const AppPlanRequest *request)
+verdict (const AppPlanResult *result, const Asked *asked, const GArray *ranked)
 {
   if (result->interrupted) {
-    print_interrupted (result, request);
+    print_interrupted (result, &asked->request);
     return CLI_NO;
   }
+  if (ranked != NULL && !cli_rank_is_met (&asked->rank, ranked))
+    return CLI_NO;
   for (guint i = 0; i < result->points->len; i++)
     if (((AppPlanPoint *)g_ptr_array_index (result->points, i))->plans->len > 0)
       return CLI_DONE;
@@ -368,6 +381,7 @@ run (const CliVerb *verb, int argc, char **argv)
   g_auto (Asked) asked = { 0 };
   g_autoptr (GError) error = NULL;
   g_autoptr (AppPlanResult) result = NULL;
+  g_autoptr (GArray) ranked = NULL;
   CliExit code = CLI_DONE;
   const GOptionEntry entries[] = {
     { "model", 0, 0, G_OPTION_ARG_STRING, &o.model, "Model: slug or file", "MODEL" },
@@ -389,6 +403,14 @@ run (const CliVerb *verb, int argc, char **argv)
     { "top", 0, 0, G_OPTION_ARG_STRING, &o.top, "Plans printed as text (10)", "N" },
     { "limit", 0, 0, G_OPTION_ARG_STRING, &o.limit,
       "Refuse sweeps of more points or layouts than this", "N" },
+    { "objective", 0, 0, G_OPTION_ARG_STRING, &o.objective,
+      "Rank search points by time, cost, tokens-per-dollar or gpus", "OBJECTIVE" },
+    { "pareto", 0, 0, G_OPTION_ARG_NONE, &o.pareto, "Rank only the front of time, GPUs and cost",
+      NULL },
+    { "tokens", 0, 0, G_OPTION_ARG_STRING, &o.tokens, "Tokens to train on, for example 15T",
+      "TOKENS" },
+    { "deadline", 0, 0, G_OPTION_ARG_STRING, &o.deadline, "Time for --tokens, for example 30d",
+      "TIME" },
     { "exhaustive", 0, 0, G_OPTION_ARG_NONE, &o.exhaustive, "Cost every layout, prune nothing",
       NULL },
     { "explain", 0, 0, G_OPTION_ARG_NONE, &o.explain, "Count refused layouts by reason", NULL },
@@ -407,15 +429,19 @@ run (const CliVerb *verb, int argc, char **argv)
     return cli_fail (&common, error);
   if (result->warning != NULL)
     fprintf (stderr, "plait: %s\n", result->warning);
+  if (asked.rank.asked || result->points->len > 1) {
+    ranked = app_plan_rank (result, &asked.rank.request);
+    cli_rank_filter (&asked.rank, ranked);
+  }
   if (common.json)
-    print_json (result, asked.request.exhaustive);
+    print_json (result, &asked, ranked);
   else if (common.csv)
     print_csv (result);
   else
-    print_text (result, &o, asked.top, &common);
+    print_text (result, &o, &asked, ranked, &common);
   if (!common.quiet)
     print_notes (result, &asked.request);
-  return verdict (result, &asked.request);
+  return verdict (result, &asked, ranked);
 }
 
 const CliVerb cli_plan = {
@@ -426,6 +452,8 @@ const CliVerb cli_plan = {
   = "Tries every legal split over tensor, sequence, context, pipeline, expert and data\n"
     "parallelism, ZeRO/FSDP, micro-batch, recomputation and stages, and ranks them by step time\n"
     "among those whose risk of running out of memory is acceptable.\n"
-    "Exit code 1: nothing fits; the nearest misses are shown.",
+    "Lists and ranges search every combination; the search points are then ranked. A stopped\n"
+    "search goes on where it was when the same command is given again.\n"
+    "Exit code 1: nothing fits (the nearest misses are shown), or nothing meets --deadline.",
   .run = run,
 };

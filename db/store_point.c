@@ -77,8 +77,7 @@ find_stopped (DbDatabase *db, const char *inputs_hash, gint64 *out_run_id, GErro
 }
 
 gboolean
-db_store_resume_search (DbDatabase *db, const char *inputs_hash, gint64 *out_run_id,
-                        GError **error)
+db_store_resume_search (DbDatabase *db, const char *inputs_hash, gint64 *out_run_id, GError **error)
 {
   static const char doing[] = "going on with a run";
   gint64 run_id = 0;
