@@ -64,6 +64,8 @@ inputs_json (const AppPlanRequest *request)
     json_builder_add_double_value (builder, request->inputs.dropout);
   else
     json_builder_add_null_value (builder);
+  if (request->inputs.what_if != NULL)
+    add_text (builder, "what_if", request->inputs.what_if);
   add_text (builder, "layout", request->pins);
   json_builder_set_member_name (builder, "max_oom_risk");
   json_builder_add_double_value (builder, request->max_oom_risk);

@@ -110,11 +110,9 @@ compare_ranked (gconstpointer first, gconstpointer second, gpointer request)
 static gboolean
 dominates (const AppRanked *a, const AppRanked *b)
 {
-  gint orders[] = { compare (a->time_s, b->time_s),
-                    compare ((double)a->point->gpus, (double)b->point->gpus),
-                    isnan (a->cost_usd) || isnan (b->cost_usd)
-                        ? 0
-                        : compare (a->cost_usd, b->cost_usd) };
+  gint orders[]
+      = { compare (a->time_s, b->time_s), compare ((double)a->point->gpus, (double)b->point->gpus),
+          isnan (a->cost_usd) || isnan (b->cost_usd) ? 0 : compare (a->cost_usd, b->cost_usd) };
   gboolean better = FALSE;
 
   for (guint i = 0; i < G_N_ELEMENTS (orders); i++) {

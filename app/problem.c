@@ -2,6 +2,7 @@
 #include "app/problem.h"
 
 #include "model/program.h"
+#include "topo/change.h"
 #include "topo/live.h"
 
 #include <math.h>
@@ -19,9 +20,22 @@ static TopoMachine *
 load_machine (const BaseCatalog *catalog, const AppInputs *inputs, GError **error)
 {
   const TopoReadOptions options = { .catalog = catalog, .gpu = inputs->gpu };
+  TopoChanges changes;
 
-  if (g_str_equal (inputs->machine, "live"))
-    return topo_machine_new_live (&options, MAX (inputs->live_ranks, 1), error);
+  if (g_str_equal (inputs->machine, "live")) {
+    if (inputs->what_if == NULL)
+      return topo_machine_new_live (&options, MAX (inputs->live_ranks, 1), error);
+    g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
+                 "--what-if changes a machine's file; write this host's first: plait topo --live "
+                 "--format ini");
+    return NULL;
+  }
+  if (inputs->what_if != NULL) {
+    if (topo_changes_parse (&changes, inputs->what_if, error))
+      return topo_machine_load_changed (catalog, inputs->machine, inputs->gpu, &changes, error);
+    g_prefix_error (error, "--what-if: ");
+    return NULL;
+  }
   return topo_machine_load (catalog, inputs->machine, inputs->gpu, error);
 }
 

@@ -17,6 +17,7 @@ typedef struct {
   const char *profile;     /* default: megatron */
   const char *calibration; /* default: default */
   double dropout;          /* < 0: the model's */
+  const char *what_if;     /* changes to the machine (topo/change.h), (nullable) */
   guint32 live_ranks;      /* machine live without GPUs: one device per rank; 0: one */
 } AppInputs;
 

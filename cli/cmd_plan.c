@@ -11,7 +11,7 @@
 #include <string.h>
 
 typedef struct {
-  char *model, *machine, *gpu, *profile, *calibration, *layout;
+  char *model, *machine, *gpu, *what_if, *profile, *calibration, *layout;
   char *gpus, *global_batch, *seq, *dropout;
   char *max_oom_risk, *keep, *jobs, *top, *limit;
   char *objective, *tokens, *deadline;
@@ -119,6 +119,7 @@ ask (const Options *o, const CliCommon *common, Asked *asked, GError **error)
     .catalog_dir = common->catalog,
     .model = o->model,
     .gpu = o->gpu,
+    .what_if = o->what_if,
     .profile = o->profile,
     .calibration = o->calibration,
     .dropout = dropout,
@@ -387,6 +388,9 @@ run (const CliVerb *verb, int argc, char **argv)
     { "model", 0, 0, G_OPTION_ARG_STRING, &o.model, "Model: slug or file", "MODEL" },
     { "machine", 0, 0, G_OPTION_ARG_STRING, &o.machine, "Machines, comma-separated", "MACHINES" },
     { "gpu", 0, 0, G_OPTION_ARG_STRING, &o.gpu, "Replace the machine's GPU", "GPU" },
+    { "what-if", 0, 0, G_OPTION_ARG_STRING, &o.what_if,
+      "Change the machine: flops hbm hbm_bw nvlink nic price, e.g. nvlink=+50%,nic=800Gb/s",
+      "CHANGES" },
     { "gpus", 0, 0, G_OPTION_ARG_STRING, &o.gpus, "GPU counts: 64, 64,128 or 64..4096", "LIST" },
     { "global-batch", 0, 0, G_OPTION_ARG_STRING, &o.global_batch, "Sequences per step", "LIST" },
     { "seq", 0, 0, G_OPTION_ARG_STRING, &o.seq, "Tokens per sequence", "LIST" },
