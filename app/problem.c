@@ -23,13 +23,16 @@ load_machine (const BaseCatalog *catalog, const AppInputs *inputs, GError **erro
   TopoChanges changes;
 
   if (g_str_equal (inputs->machine, "live")) {
-    if (inputs->what_if == NULL)
+    if (inputs->what_if == NULL && inputs->changes == NULL)
       return topo_machine_new_live (&options, MAX (inputs->live_ranks, 1), error);
     g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
                  "--what-if changes a machine's file; write this host's first: plait topo --live "
                  "--format ini");
     return NULL;
   }
+  if (inputs->changes != NULL)
+    return topo_machine_load_changed (catalog, inputs->machine, inputs->gpu, inputs->changes,
+                                      error);
   if (inputs->what_if != NULL) {
     if (topo_changes_parse (&changes, inputs->what_if, error))
       return topo_machine_load_changed (catalog, inputs->machine, inputs->gpu, &changes, error);

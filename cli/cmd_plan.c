@@ -4,6 +4,7 @@
 #include "cli/plan_json.h"
 #include "cli/plan_rank.h"
 #include "cli/plan_text.h"
+#include "cli/sensitivity.h"
 
 #include "base/units.h"
 
@@ -15,7 +16,7 @@ typedef struct {
   char *gpus, *global_batch, *seq, *dropout;
   char *max_oom_risk, *keep, *jobs, *top, *limit;
   char *objective, *tokens, *deadline;
-  gboolean exhaustive, explain, no_store, pareto;
+  gboolean exhaustive, explain, no_store, pareto, sensitivity;
 } Options;
 
 static void
@@ -136,6 +137,54 @@ ask (const Options *o, const CliCommon *common, Asked *asked, GError **error)
   return TRUE;
 }
 
+/* ---- what limits the best plan ---- */
+
+/* Of the best plan of each search point: (owned) GArray of AppSensitivity each, NULL without. */
+static GPtrArray *
+find_sensitivity (const AppPlanResult *result, const AppPlanRequest *request, GError **error)
+{
+  g_autoptr (GPtrArray) all = g_ptr_array_new_with_free_func ((GDestroyNotify)g_array_unref);
+  guint n_machines = g_strv_length ((char **)request->machines);
+
+  for (guint i = 0; i < result->points->len; i++) {
+    const AppPlanPoint *point = g_ptr_array_index (result->points, i);
+    const DbPlan *best = point->plans->len > 0 ? g_ptr_array_index (point->plans, 0) : NULL;
+    AppInputs inputs = request->inputs;
+    GArray *rows = NULL;
+
+    /* points come machine by machine, the same number of each */
+    inputs.machine = request->machines[i / (result->asked_count / n_machines)];
+    if (best != NULL) {
+      rows = app_sensitivity (&inputs, point->gpus, point->global_batch, point->seq,
+                              best->plan.layout_text, error);
+      if (rows == NULL)
+        return NULL;
+    }
+    g_ptr_array_add (all, rows != NULL ? rows : g_array_new (FALSE, FALSE, 1));
+  }
+  return g_steal_pointer (&all);
+}
+
+static void
+add_sensitivity (JsonBuilder *builder, const AppPlanResult *result, const GPtrArray *all)
+{
+  json_builder_set_member_name (builder, "sensitivity");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < all->len; i++) {
+    const AppPlanPoint *point = g_ptr_array_index (result->points, i);
+
+    json_builder_begin_object (builder);
+    cli_json_text (builder, "machine", point->machine);
+    cli_json_count (builder, "gpus", (gint64)point->gpus);
+    cli_json_count (builder, "global_batch", (gint64)point->global_batch);
+    cli_json_count (builder, "seq", (gint64)point->seq);
+    json_builder_set_member_name (builder, "resources");
+    cli_sensitivity_json (builder, g_ptr_array_index (all, i));
+    json_builder_end_object (builder);
+  }
+  json_builder_end_array (builder);
+}
+
 /* ---- printing ---- */
 
 static void
@@ -193,7 +242,8 @@ add_rejected (JsonBuilder *builder, const AppPlanResult *result, gboolean exhaus
 }
 
 static void
-print_json (const AppPlanResult *result, const Asked *asked, const GArray *ranked)
+print_json (const AppPlanResult *result, const Asked *asked, const GArray *ranked,
+            const GPtrArray *sensitivity)
 {
   gboolean exhaustive = asked->request.exhaustive;
   g_autoptr (JsonBuilder) builder = json_builder_new ();
@@ -212,6 +262,8 @@ print_json (const AppPlanResult *result, const Asked *asked, const GArray *ranke
   add_rejected (builder, result, exhaustive);
   if (ranked != NULL)
     cli_rank_json (builder, &asked->rank, ranked);
+  if (sensitivity != NULL)
+    add_sensitivity (builder, result, sensitivity);
   json_builder_end_object (builder);
   cli_json_print (builder);
 }
@@ -309,10 +361,15 @@ print_point (const AppPlanPoint *point, const char *model, guint64 top, gboolean
 
 static void
 print_text (const AppPlanResult *result, const Options *o, const Asked *asked, const GArray *ranked,
-            const CliCommon *common)
+            const GPtrArray *sensitivity, const CliCommon *common)
 {
-  for (guint i = 0; i < result->points->len; i++)
+  for (guint i = 0; i < result->points->len; i++) {
     print_point (g_ptr_array_index (result->points, i), o->model, asked->top, o->explain, common);
+    if (sensitivity != NULL && ((GArray *)g_ptr_array_index (sensitivity, i))->len > 0) {
+      cli_sensitivity_print (g_ptr_array_index (sensitivity, i));
+      puts ("");
+    }
+  }
   if (ranked != NULL)
     cli_rank_print (&asked->rank, ranked);
 }
@@ -383,6 +440,7 @@ run (const CliVerb *verb, int argc, char **argv)
   g_autoptr (GError) error = NULL;
   g_autoptr (AppPlanResult) result = NULL;
   g_autoptr (GArray) ranked = NULL;
+  g_autoptr (GPtrArray) sensitivity = NULL;
   CliExit code = CLI_DONE;
   const GOptionEntry entries[] = {
     { "model", 0, 0, G_OPTION_ARG_STRING, &o.model, "Model: slug or file", "MODEL" },
@@ -415,6 +473,8 @@ run (const CliVerb *verb, int argc, char **argv)
       "TOKENS" },
     { "deadline", 0, 0, G_OPTION_ARG_STRING, &o.deadline, "Time for --tokens, for example 30d",
       "TIME" },
+    { "sensitivity", 0, 0, G_OPTION_ARG_NONE, &o.sensitivity,
+      "What 10 % more of each resource does to the best plan", NULL },
     { "exhaustive", 0, 0, G_OPTION_ARG_NONE, &o.exhaustive, "Cost every layout, prune nothing",
       NULL },
     { "explain", 0, 0, G_OPTION_ARG_NONE, &o.explain, "Count refused layouts by reason", NULL },
@@ -437,12 +497,16 @@ run (const CliVerb *verb, int argc, char **argv)
     ranked = app_plan_rank (result, &asked.rank.request);
     cli_rank_filter (&asked.rank, ranked);
   }
+  if (o.sensitivity)
+    sensitivity = find_sensitivity (result, &asked.request, &error);
+  if (error != NULL)
+    return cli_fail (&common, error);
   if (common.json)
-    print_json (result, &asked, ranked);
+    print_json (result, &asked, ranked, sensitivity);
   else if (common.csv)
     print_csv (result);
   else
-    print_text (result, &o, &asked, ranked, &common);
+    print_text (result, &o, &asked, ranked, sensitivity, &common);
   if (!common.quiet)
     print_notes (result, &asked.request);
   return verdict (result, &asked, ranked);

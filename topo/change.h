@@ -33,7 +33,7 @@ typedef struct {
 } TopoChange;
 
 /* By resource; all zero changes nothing. Plain value. */
-typedef struct {
+typedef struct _TopoChanges {
   TopoChange of[TOPO_RESOURCE_N_KINDS];
 } TopoChanges;
 
