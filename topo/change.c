@@ -89,6 +89,11 @@ topo_changes_parse (TopoChanges *changes, const char *text, GError **error)
   g_auto (GStrv) pairs = g_strsplit (text, ",", -1);
 
   *changes = (TopoChanges){ 0 };
+  if (pairs[0] == NULL) {
+    g_set_error_literal (error, TOPO_ERROR, TOPO_ERROR_BAD_VALUE,
+                         "found nothing, expected changes such as nvlink=+50%,nic=800Gb/s");
+    return FALSE;
+  }
   for (char **pair = pairs; *pair != NULL; pair++) {
     char *equals = strchr (g_strstrip (*pair), '=');
     TopoResource resource;
