@@ -13,8 +13,8 @@ static const struct {
 } points[] = {
   { "small", 10, 100, 3.6 }, /* 1000/s, 0.01 USD/s: 10^5 tokens per USD; 10^6 tokens in 1000 s */
   { "large", 40, 75, 3.6 },  /* 3000/s, 0.04 USD/s: 75,000 per USD; 333.3 s */
-  { "slow", 40, 50, 7.2 },   /* 2000/s, 0.08 USD/s: 25,000 per USD; 500 s: worse than large in all */
-  { "free", 20, 60, NAN },   /* 1200/s, no price; 833.3 s */
+  { "slow", 40, 50, 7.2 }, /* 2000/s, 0.08 USD/s: 25,000 per USD; 500 s: worse than large in all */
+  { "free", 20, 60, NAN }, /* 1200/s, no price; 833.3 s */
 };
 
 static AppPlanResult *
@@ -59,17 +59,27 @@ typedef struct {
 } RankCase;
 
 static const RankCase cases[] = {
-  { "rank/time", { APP_OBJECTIVE_TIME, 1e6, INFINITY }, { "large", "slow", "free", "small" },
+  { "rank/time",
+    { APP_OBJECTIVE_TIME, 1e6, INFINITY },
+    { "large", "slow", "free", "small" },
     "large free small" },
   /* 10 USD, 13.3 USD, 40 USD, unknown */
-  { "rank/cost", { APP_OBJECTIVE_COST, 1e6, INFINITY }, { "small", "large", "slow", "free" },
+  { "rank/cost",
+    { APP_OBJECTIVE_COST, 1e6, INFINITY },
+    { "small", "large", "slow", "free" },
     "small large free" },
-  { "rank/tokens_per_dollar", { APP_OBJECTIVE_TOKENS_PER_DOLLAR, 0, INFINITY },
-    { "small", "large", "slow", "free" }, "small large free" },
-  { "rank/gpus", { APP_OBJECTIVE_GPUS, 1e6, INFINITY }, { "small", "free", "large", "slow" },
+  { "rank/tokens_per_dollar",
+    { APP_OBJECTIVE_TOKENS_PER_DOLLAR, 0, INFINITY },
+    { "small", "large", "slow", "free" },
+    "small large free" },
+  { "rank/gpus",
+    { APP_OBJECTIVE_GPUS, 1e6, INFINITY },
+    { "small", "free", "large", "slow" },
     "small free large" },
   /* small takes 1000 s: what misses the deadline comes last and is on no front */
-  { "rank/deadline", { APP_OBJECTIVE_GPUS, 1e6, 900 }, { "free", "large", "slow", "small" },
+  { "rank/deadline",
+    { APP_OBJECTIVE_GPUS, 1e6, 900 },
+    { "free", "large", "slow", "small" },
     "free large" },
 };
 
