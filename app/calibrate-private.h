@@ -43,11 +43,12 @@ typedef struct {
 typedef struct {
   ValidateShelf shelf;
   CalibrateNumbers numbers;
-  GPtrArray *tables;    /* (owned) BaseCsv * that the rows point into */
-  GPtrArray *rows;      /* (owned) CalibrateRow * */
-  GArray *settings;     /* (owned) CalibrateSetting: distinct (machine, profile) */
-  const double *offset; /* (nullable) added to x: what the priors are centred on */
-  AppValidation *all;   /* (borrowed) counts of what was skipped and assumed */
+  GPtrArray *tables;                /* (owned) BaseCsv * that the rows point into */
+  GPtrArray *rows;                  /* (owned) CalibrateRow * */
+  GArray *settings;                 /* (owned) CalibrateSetting: distinct (machine, profile) */
+  const double *offset;             /* (nullable) added to x: what the priors are centred on */
+  struct _AppGemmCalibration *gemm; /* (owned) (nullable) */
+  AppValidation *all;               /* (borrowed) counts of what was skipped and assumed */
 } CalibrateData;
 
 typedef struct {

@@ -3,18 +3,24 @@
 
 #include "app/calibrate-private.h"
 #include "app/calibrate_file-private.h"
+#include "app/calibrate_gemm.h"
+#include "app/calibrate_memory-private.h"
+#include "app/calibration_source.h"
 #include "base/hash.h"
 #include "base/philox.h"
 
 #include <math.h>
 #include <string.h>
 
-#define RESIDUAL_SD    0.08 /* what is left after the fit: log standard deviation of good rows */
-#define HUBER          1.5
-#define FAMILY_CAP     40.0 /* a family weighs as much as so many rows, however many it has */
-#define ROUNDS         5
-#define CHORDS         3
+#define RESIDUAL_SD 0.08 /* what is left after the fit: log standard deviation of good rows */
+#define HUBER       1.5
+#define FAMILY_CAP  40.0 /* a family weighs as much as so many rows, however many it has */
+#define ROUNDS      5
+/* Rounds of a fold's fit. It starts from the fit that saw the fold and has to get away from there:
+ * it stops by itself where nothing moves any more. */
+#define CHORDS         40
 #define N_FOLDS        5
+#define MOST_SEEN      10
 #define FEW_SHOT_LEAST 13 /* rows of a family that is left out and seen in part */
 
 typedef struct {
@@ -153,24 +159,42 @@ cross_validate (Work *work, GError **error)
 
 /* ---- a family of which some rows are seen ---- */
 
-/* @seen of the rows of @fold, no two of one group while there are others; spread by a hash. */
-static void
-choose_rows (const Work *work, const guint *folds, guint fold, guint seen, gboolean *out)
+/*
+ * MOST_SEEN of the rows of @fold into @out, no two of one group while there are others; spread by a
+ * hash. Returns how many there are.
+ */
+static guint
+choose_rows (const Work *work, const guint *folds, guint fold, guint *out)
 {
-  guint n = work->data.rows->len;
+  guint n = work->data.rows->len, chosen = 0;
   g_autoptr (GHashTable) groups = g_hash_table_new (g_str_hash, g_str_equal);
-  guint left = seen;
+  g_autofree gboolean *taken = g_new0 (gboolean, n);
 
-  for (guint64 try = 0; left > 0 && try < 64 * (guint64)n; try++) {
+  for (guint64 try = 0; chosen < MOST_SEEN && try < 64 * (guint64)n; try++) {
     guint i = (guint)base_philox_below (7, fold, try, n);
     const CalibrateRow *row = row_at (work, i);
 
-    if (folds[i] != fold || out[i] || !(row->measured_s > 0) || row->use < 1
+    if (folds[i] != fold || taken[i] || !(row->measured_s > 0) || row->use < 1
         || (try < 32 * (guint64)n && !g_hash_table_add (groups, row->group)))
       continue;
-    out[i] = TRUE;
-    left--;
+    taken[i] = TRUE;
+    out[chosen++] = i;
   }
+  return chosen;
+}
+
+/* Rows of @fold that are scored, whatever number of @chosen is seen: none of a group of theirs, whose
+ * other rows are nearly the same run. */
+static void
+hold_out (const Work *work, const guint *folds, guint fold, const guint *chosen, guint n_chosen,
+          gboolean *out)
+{
+  g_autoptr (GHashTable) groups = g_hash_table_new (g_str_hash, g_str_equal);
+
+  for (guint i = 0; i < n_chosen; i++)
+    g_hash_table_add (groups, row_at (work, chosen[i])->group);
+  for (guint i = 0; i < work->data.rows->len; i++)
+    out[i] = folds[i] == fold && !g_hash_table_contains (groups, row_at (work, i)->group);
 }
 
 static guint
@@ -183,43 +207,62 @@ scored_rows (const Work *work, const guint *folds, guint fold)
   return count;
 }
 
-/* Predictions of a family's other rows after @seen of them: MAP around what the rest taught. */
+/* Predictions of the rows of @fold after the @seen rows at @chosen: MAP around what the rest taught.
+ * @out: of all rows, NULL where not of @fold. */
 static gboolean
-see_some (Work *work, const guint *folds, guint fold, guint seen, GPtrArray *rows, GError **error)
+predict_after (Work *work, const guint *folds, guint fold, const guint *chosen, guint seen,
+               AppValidateRow **out, GError **error)
 {
   guint n = work->data.rows->len, n_parameters = work->problem.n_parameters;
   g_autofree double *base = g_new0 (double, n_parameters);
   g_autofree double *x = g_new0 (double, n_parameters);
+  g_autofree double *moved = g_new0 (double, n_parameters);
   g_autofree double *weights = g_new0 (double, n);
-  g_autofree gboolean *is_seen = g_new0 (gboolean, n);
-  g_autofree AppValidateRow **predicted = g_new0 (AppValidateRow *, n);
-  CostFitPoint start = { x, g_new0 (double, n), work->full.jacobian };
-  gboolean ok = TRUE;
+  g_autofree double *r = g_new0 (double, n);
+  g_autofree CostFitParameter *around
+      = g_memdup2 (work->problem.parameters, n_parameters * sizeof *around);
+  const CostFitPoint start = { x, r, work->full.jacobian };
+  CostFitProblem problem = work->problem;
+  gboolean ok = fit_without (work, folds, fold, base, error);
 
-  choose_rows (work, folds, fold, seen, is_seen);
-  for (guint i = 0; i < n; i++)
-    weights[i] = is_seen[i] ? 1 : 0;
-  ok = fit_without (work, folds, fold, base, error);
+  for (guint i = 0; i < seen; i++)
+    weights[chosen[i]] = 1;
+  /* The bounds are those of the numbers, wherever the priors are centred. */
+  for (guint j = 0; j < n_parameters; j++) {
+    around[j].low = MIN (around[j].low - base[j], 0);
+    around[j].high = MAX (around[j].high - base[j], 0);
+  }
+  problem.parameters = around;
   if (ok && seen > 0) {
-    g_autofree double *moved = g_new0 (double, n_parameters);
-
     work->data.offset = base;
-    ok = calibrate_residuals (x, G_MAXUINT, start.r, &work->data, error)
-         && cost_fit_again (&work->problem, weights, CHORDS, &start, moved, error);
+    ok = calibrate_residuals (x, G_MAXUINT, r, &work->data, error)
+         && cost_fit_again (&problem, weights, CHORDS, &start, moved, error);
     work->data.offset = NULL;
     for (guint j = 0; j < n_parameters; j++)
       base[j] += moved[j];
   }
-  ok = ok && predict_fold (work, folds, fold, base, predicted, error);
+  return ok && predict_fold (work, folds, fold, base, out, error);
+}
+
+/* Adds to @rows what @fold's held-out rows are predicted to take after @seen others. */
+static gboolean
+see_some (Work *work, const guint *folds, guint fold, guint seen, GPtrArray *rows, GError **error)
+{
+  guint n = work->data.rows->len, chosen[MOST_SEEN];
+  g_autofree gboolean *held_out = g_new0 (gboolean, n);
+  g_autofree AppValidateRow **predicted = g_new0 (AppValidateRow *, n);
+  guint n_chosen = choose_rows (work, folds, fold, chosen);
+
+  hold_out (work, folds, fold, chosen, n_chosen, held_out);
+  gboolean ok = predict_after (work, folds, fold, chosen, MIN (seen, n_chosen), predicted, error);
   for (guint i = 0; i < n; i++) {
     if (predicted[i] == NULL)
       continue;
-    if (is_seen[i])
-      validate_row_free (predicted[i]);
-    else
+    if (held_out[i])
       g_ptr_array_add (rows, predicted[i]);
+    else
+      validate_row_free (predicted[i]);
   }
-  g_free (start.r);
   return ok;
 }
 
@@ -232,7 +275,7 @@ scored (const AppValidateRow *row, gconstpointer unused)
 static gboolean
 few_shot (Work *work, GError **error)
 {
-  static const guint counts[] = { 0, 3, 10 };
+  static const guint counts[] = { 0, 3, MOST_SEEN };
   guint n = work->data.rows->len;
   g_autofree guint *folds = g_new0 (guint, n);
   guint n_folds = assign_folds (work, APP_CV_FAMILY, folds);
@@ -302,29 +345,49 @@ write_numbers (Work *work)
 }
 
 static gboolean
-write_file (Work *work, GError **error)
+keep (Work *work, GError **error)
 {
   const AppCalibrateRequest *request = work->request;
   CostCalibration *calibration = work->data.shelf.calibration;
   g_autofree char *source = NULL;
 
-  if (request->out_dir == NULL)
+  if (request->out_dir == NULL && request->db_path == NULL)
     return TRUE;
   source
       = g_strdup_printf ("plait calibrate --from-runs on %u published training runs, around '%s'",
                          work->data.rows->len, cost_calibration_name (calibration));
   write_numbers (work);
-  return calibrate_write (calibration, request->name, source, request->out_dir, &work->out->written,
-                          error);
+  const AppStoredFit stored = { .db_path = request->db_path,
+                                .name = request->name != NULL ? request->name : "fitted",
+                                .base = cost_calibration_name (calibration),
+                                .values = work->out->parameters,
+                                .median_abs_err = work->out->validation->step_time.median_abs_err };
+
+  return request->out_dir != NULL ? calibrate_write (calibration, request->name, source,
+                                                     request->out_dir, &work->out->written, error)
+                                  : app_calibration_store_fit (calibration, &stored, source, error);
 }
 
 /* ---- the use case ---- */
+
+/* Bytes, after the times: see app/calibrate_memory.c. */
+static gboolean
+fit_memory (Work *work, GError **error)
+{
+  g_autofree guint *folds = g_new0 (guint, MAX (work->data.rows->len, 1));
+  AppCv cv = work->request->cv;
+  guint n_folds = cv == APP_CV_NONE ? 0 : assign_folds (work, cv, folds);
+
+  return calibrate_memory (&work->data, work->out->validation->rows, folds, n_folds,
+                           work->out->parameters, error);
+}
 
 static gboolean
 run (Work *work, GError **error)
 {
   if (!calibrate_data_init (&work->data, work->request, work->out->validation, error))
     return FALSE;
+  work->out->gemm = g_steal_pointer (&work->data.gemm);
   weigh (work);
   work->problem = (CostFitProblem){ .n_parameters = work->data.numbers.n,
                                     .n_residuals = work->data.rows->len,
@@ -336,9 +399,11 @@ run (Work *work, GError **error)
   if (!cost_fit (&work->problem, work->weights, ROUNDS, &work->full, error)
       || !cross_validate (work, error) || (work->request->few_shot && !few_shot (work, error)))
     return FALSE;
-  validate_summarise (work->out->validation);
   list_parameters (work);
-  return write_file (work, error);
+  if (!fit_memory (work, error))
+    return FALSE;
+  validate_summarise (work->out->validation);
+  return keep (work, error);
 }
 
 AppCalibration *
@@ -351,7 +416,7 @@ app_calibrate_runs (const AppCalibrateRequest *request, GError **error)
   out->validation->rows = g_ptr_array_new_with_free_func ((GDestroyNotify)validate_row_free);
   out->validation->by = g_strdupv ((char **)request->validate.by);
   out->validation->assumed = g_array_new (FALSE, FALSE, sizeof (AppCount));
-  out->validation->oom.noisy_auc = NAN;
+  out->validation->oom.noisy_auc = out->validation->oom.noisy_auc_pp8 = NAN;
   out->parameters = calibrate_fitted_new ();
   out->few_shot = g_array_new (FALSE, FALSE, sizeof (AppFewShot));
   work.out = out;
@@ -366,6 +431,7 @@ app_calibration_free (AppCalibration *calibration)
   app_validation_free (calibration->validation);
   g_clear_pointer (&calibration->parameters, g_array_unref);
   g_clear_pointer (&calibration->few_shot, g_array_unref);
+  app_gemm_calibration_free (calibration->gemm);
   g_free (calibration->written);
   g_free (calibration);
 }

@@ -15,9 +15,12 @@ typedef enum { APP_CV_GROUP, APP_CV_FAMILY, APP_CV_NONE } AppCv;
 typedef struct {
   AppValidateRequest validate; /* files, base calibration, by; phase is train */
   AppCv cv;
-  gboolean few_shot;   /* also: a left-out family after 0, 3 and 10 of its rows */
-  const char *name;    /* of the new calibration, NULL: "fitted" */
-  const char *out_dir; /* (nullable) where NAME.ini is written */
+  const char *const *gemm; /* (nullable) times of matrix products that are fitted first, see
+                              calibrate_gemm.h; NULL-terminated files and folders */
+  gboolean few_shot;       /* also: a left-out family after 0, 3 and 10 of its rows */
+  const char *name;        /* of the new calibration, NULL: "fitted" */
+  const char *out_dir;     /* (nullable) where NAME.ini is written */
+  const char *db_path;     /* (nullable) else where it is stored */
 } AppCalibrateRequest;
 
 /* One fitted factor, shown by the first number it moves. */
@@ -28,7 +31,8 @@ typedef struct {
   char *source;        /* (owned) */
 } AppFitted;
 
-/* Errors of families after some of their rows were seen: over all families, by row. */
+/* Errors of families after some of their rows were seen: over all families, by row. The scored rows
+ * are the same for every number seen, none of them in a group of a row that any number shows. */
 typedef struct {
   guint seen;
   AppErrorStats step_time;
@@ -38,7 +42,8 @@ typedef struct {
   AppValidation *validation; /* (owned) rows as predicted by the fold that did not see them */
   GArray *parameters;        /* (owned) AppFitted */
   GArray *few_shot;          /* (owned) AppFewShot; empty unless asked for */
-  char *written;             /* (owned, nullable) path of the file */
+  struct _AppGemmCalibration *gemm; /* (owned) (nullable) what the products gave */
+  char *written;                    /* (owned, nullable) path of the file */
 } AppCalibration;
 
 AppCalibration *app_calibrate_runs (const AppCalibrateRequest *request, GError **error);

@@ -2,6 +2,7 @@
 #include "app/calibrate_collectives.h"
 
 #include "app/calibrate_file-private.h"
+#include "app/calibration_source.h"
 #include "app/validate_collectives-private.h"
 #include "costmodel/fit.h"
 
@@ -301,8 +302,7 @@ static gboolean
 is_of_fabric (const Parameter *parameter)
 {
   return g_str_has_prefix (parameter->group, "fabric ")
-         || g_str_equal (parameter->key, "network_ring_fill")
-         || g_str_equal (parameter->key, "fill");
+         || g_str_has_prefix (parameter->key, "network_") || g_str_equal (parameter->key, "fill");
 }
 
 static gboolean
@@ -319,9 +319,13 @@ see_three (Work *work, const guint *folds, guint fold, const guint *points,
 
   if (!fit_without (work, folds, fold, &base, error))
     return FALSE;
-  for (guint j = 0; j < n_parameters; j++)
+  for (guint j = 0; j < n_parameters; j++) {
     if (!is_of_fabric (parameter_at (work, j)))
       narrow[j].sd = PINNED_SD;
+    /* The bounds are those of the numbers, wherever the priors are centred. */
+    narrow[j].low = MIN (narrow[j].low - base.x[j], -1e-6);
+    narrow[j].high = MAX (narrow[j].high - base.x[j], 1e-6);
+  }
   for (guint k = 0; k < 3; k++)
     weights[points[k]] = 1;
   problem.parameters = narrow;
@@ -379,13 +383,13 @@ list_parameters (Work *work)
 }
 
 static gboolean
-write_file (Work *work, GError **error)
+keep (Work *work, GError **error)
 {
   const AppCalibrateCollectivesRequest *request = work->request;
   CostCalibration *calibration = work->rows.calibration;
   g_autofree char *source = NULL;
 
-  if (request->out_dir == NULL)
+  if (request->out_dir == NULL && request->db_path == NULL)
     return TRUE;
   source = g_strdup_printf ("plait calibrate --from-collectives on %u rows, around '%s'",
                             work->rows.rows->len, cost_calibration_name (calibration));
@@ -396,8 +400,15 @@ write_file (Work *work, GError **error)
     cost_calibration_set (calibration, parameter->group, parameter->key, fitted->value,
                           calibrate_rounded (fitted->sd));
   }
-  return calibrate_write (calibration, request->name, source, request->out_dir, &work->out->written,
-                          error);
+  const AppStoredFit stored = { .db_path = request->db_path,
+                                .name = request->name != NULL ? request->name : "fitted",
+                                .base = cost_calibration_name (calibration),
+                                .values = work->out->parameters,
+                                .median_abs_err = work->out->validation->all.median_abs_err };
+
+  return request->out_dir != NULL ? calibrate_write (calibration, request->name, source,
+                                                     request->out_dir, &work->out->written, error)
+                                  : app_calibration_store_fit (calibration, &stored, source, error);
 }
 
 /* ---- the use case ---- */
@@ -427,7 +438,7 @@ run (Work *work, GError **error)
       || !cross_validate (work, error) || (work->request->few_shot && !few_shot (work, error)))
     return FALSE;
   list_parameters (work);
-  return write_file (work, error);
+  return keep (work, error);
 }
 
 AppCollectiveCalibration *

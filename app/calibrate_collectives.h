@@ -27,6 +27,7 @@ typedef struct {
   gboolean few_shot;        /* also: a left-out log after three points of one of its curves */
   const char *name;         /* of the new calibration, NULL: "fitted" */
   const char *out_dir;      /* (nullable) where NAME.ini is written */
+  const char *db_path;      /* (nullable) else where it is stored */
 } AppCalibrateCollectivesRequest;
 
 typedef struct {

@@ -1,5 +1,8 @@
 /* app/calibrate_data.c - the rows of a fit and how far their predictions are off at any x. */
 #include "app/calibrate-private.h"
+#include "app/calibrate_gemm.h"
+
+#include "base/cpus.h"
 
 #include <math.h>
 #include <string.h>
@@ -36,7 +39,8 @@ count_up (GHashTable *counts, const char *name)
 static guint
 setting_of (CalibrateData *data, const ValidateCase *c)
 {
-  CalibrateSetting setting = { .machine = c->setting.machine, .profile = c->setting.profile->name };
+  CalibrateSetting setting
+      = { .machine = c->setting.machine, .profile = c->setting.profile->calibration };
 
   for (guint i = 0; i < data->settings->len; i++) {
     const CalibrateSetting *known = &g_array_index (data->settings, CalibrateSetting, i);
@@ -95,6 +99,21 @@ read_file (CalibrateData *data, const char *file, GPtrArray *tables, GHashTable 
   return TRUE;
 }
 
+/* Numbers of matrix products, before anything rests on them. Errors shown are of unseen shapes,
+ * unless no error of the runs is either. */
+static gboolean
+fit_products (CalibrateData *data, const AppCalibrateRequest *request, GError **error)
+{
+  const AppCalibrateGemmRequest gemm
+      = { .catalog_dir = request->validate.catalog_dir,
+          .base = request->validate.calibration,
+          .paths = request->gemm,
+          .cv = request->cv == APP_CV_NONE ? APP_GEMM_CV_NONE : APP_GEMM_CV_SHAPE };
+
+  data->gemm = app_calibrate_gemm_into (&gemm, data->shelf.calibration, error);
+  return data->gemm != NULL;
+}
+
 gboolean
 calibrate_data_init (CalibrateData *data, const AppCalibrateRequest *request, AppValidation *all,
                      GError **error)
@@ -108,6 +127,7 @@ calibrate_data_init (CalibrateData *data, const AppCalibrateRequest *request, Ap
   data->settings = g_array_new (FALSE, FALSE, sizeof (CalibrateSetting));
   g_array_set_clear_func (data->settings, setting_clear);
   if (!validate_shelf_init (&data->shelf, validate->catalog_dir, validate->calibration, error)
+      || (request->gemm != NULL && !fit_products (data, request, error))
       || !calibrate_numbers_init (&data->numbers, data->shelf.calibration, error))
     return FALSE;
   for (const char *const *file = validate->files; *file != NULL; file++)
@@ -134,6 +154,7 @@ calibrate_data_clear (CalibrateData *data)
   g_clear_pointer (&data->rows, g_ptr_array_unref);
   g_clear_pointer (&data->settings, g_array_unref);
   g_clear_pointer (&data->tables, g_ptr_array_unref);
+  g_clear_pointer (&data->gemm, app_gemm_calibration_free);
   validate_shelf_clear (&data->shelf);
 }
 
@@ -210,7 +231,7 @@ predict_share (gpointer user_data)
 static gboolean
 predict_all (CalibrateData *data, gboolean moved, double *r, GError **error)
 {
-  guint n = CLAMP (g_get_num_processors (), 1, 16);
+  guint n = CLAMP (base_cpus_count (), 1, 16);
   g_autofree Share *shares = g_new0 (Share, n);
   g_autofree GThread **threads = g_new0 (GThread *, n);
   gboolean ok = TRUE;

@@ -89,7 +89,7 @@ const CalibrateParameter calibrate_parameters[] = {
   ONE ("profile nanotron", "overlap_dp"),
   ONE ("profile nanotron", "p2p_host"),
   ONE ("profile fsdp", "overlap_dp"),
-  ONE ("profile fsdp", "host_layer"),
+  ONE ("profile fsdp", "attention_portable"),
 };
 /* clang-format on */
 const guint calibrate_n_parameters = G_N_ELEMENTS (calibrate_parameters);

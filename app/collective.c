@@ -41,14 +41,42 @@ typedef struct {
 } Pricing;
 
 static gboolean
+is_host (const AppCollectiveRequest *request)
+{
+  return request->algo != NULL && g_str_equal (request->algo, "host");
+}
+
+/* Nothing is forced: what was measured on the machine answers. */
+static gboolean
+is_free (const AppCollectiveRequest *request)
+{
+  return unless_auto (request->algo) == NULL && unless_auto (request->proto) == NULL;
+}
+
+/* What was asked for: the model's choice, one of its ways, or one that is never chosen (@forced). */
+static const CostWay *
+find_way (const Pricing *pricing, const CostGroup *group, double bytes, CostWay *forced)
+{
+  const char *algo = unless_auto (pricing->request->algo);
+  const char *proto = unless_auto (pricing->request->proto);
+
+  if (is_host (pricing->request)) /* through host memory: rings over another link */
+    algo = NULL;
+  if (algo != NULL && (proto == NULL || g_str_equal (proto, "simple"))
+      && cost_way_init_forced (forced, pricing->numbers, pricing->shape, pricing->kind, algo))
+    return forced;
+  return cost_collective_way (group, pricing->kind, bytes, algo, proto);
+}
+
+static gboolean
 price_size (const Pricing *pricing, const CostGroup *group, AppCollectiveSize *size,
             const AppCollective *out, GError **error)
 {
   const AppCollectiveRequest *request = pricing->request;
   ModelCollectiveKind kind = pricing->kind;
   double bytes = (double)size->bytes, low = 1, high = 1;
-  const CostWay *way = cost_collective_way (group, kind, bytes, unless_auto (request->algo),
-                                            unless_auto (request->proto));
+  CostWay forced;
+  const CostWay *way = find_way (pricing, group, bytes, &forced);
   if (way == NULL) {
     g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
                  "--algo %s, --proto %s is no way that %s of %" G_GUINT64_FORMAT
@@ -59,9 +87,14 @@ price_size (const Pricing *pricing, const CostGroup *group, AppCollectiveSize *s
     return FALSE;
   }
   size->time_s = cost_way_s (way, bytes);
-  size->algorithm = way->algorithm;
+  if (is_free (request) && group->curves[kind] != NULL) {
+    size->time_s = cost_collective_s (group, kind, bytes);
+    size->is_measured = cost_curve_covers (group->curves[kind], bytes);
+  }
+  size->algorithm = is_host (request) ? "host" : way->algorithm;
   size->protocol = way->protocol;
-  cost_collective_spread (pricing->numbers, pricing->shape, bytes, &low, &high);
+  cost_collective_spread (pricing->numbers, size->is_measured ? NULL : pricing->shape, bytes, &low,
+                          &high);
   size->time_s_p10 = size->time_s * low;
   size->time_s_p90 = size->time_s * high;
   size->algbw_bytes_per_s = size->time_s > 0 ? bytes / size->time_s : 0;
@@ -116,6 +149,12 @@ app_collective (const AppCollectiveRequest *request, GError **error)
     return NULL;
   cost_numbers_alone (&numbers);
   topo_group_shape (machine, (guint32)request->ranks, 1, (guint32)request->ranks, &shape);
+  if (is_host (request) && !topo_group_shape_through_host (machine, &shape)) {
+    g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
+                 "--algo host: '%s' states no PCIe that joins these ranks through host memory",
+                 machine->slug);
+    return NULL;
+  }
   out->machine = g_strdup (machine->slug);
   out->ranks = request->ranks;
   out->op = model_collective_name ((ModelCollectiveKind)op);

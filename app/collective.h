@@ -20,6 +20,7 @@ typedef struct {
   double algbw_bytes_per_s, busbw_bytes_per_s;
   const char *algorithm; /* static */
   const char *protocol;  /* static: "ll", "simple", "auto": one way for all sizes */
+  gboolean is_measured;  /* between points measured on the machine; else by formula */
 } AppCollectiveSize;
 
 typedef struct {

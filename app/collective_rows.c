@@ -29,14 +29,16 @@ load_machine (const CollectiveRows *rows, const char *slug, const char *gpu, GEr
 }
 
 /* A row's word for the network, unless it says less than the machine's file: GCP's RDMA is RoCE
- * with a transport of its own. Words of links inside a node ("nvlink", "pcie") are no fabric. */
+ * with a transport of its own, EFA has generations. Words of links inside a node ("nvlink", "pcie")
+ * are no fabric. */
 static void
 set_fabric (TopoMachine *machine, const char *word)
 {
   TopoFabric fabric;
 
   if (!topo_fabric_from_name (word, &fabric) || fabric == TOPO_FABRIC_NONE
-      || (fabric == TOPO_FABRIC_ROCE && machine->fabric == TOPO_FABRIC_GCPRDMA))
+      || (fabric == TOPO_FABRIC_ROCE && machine->fabric == TOPO_FABRIC_GCPRDMA)
+      || (fabric == TOPO_FABRIC_EFA && machine->fabric == TOPO_FABRIC_EFA1))
     return;
   machine->fabric = fabric;
 }

@@ -2,13 +2,13 @@
 #include "app/exec-private.h"
 
 #include "app/record.h"
+#include "base/cpus.h"
 #include "base/hash.h"
 #include "base/suggest.h"
 #include "costmodel/opcost.h"
 
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 /* What is run: owned parts of an ExecRequest. */
 typedef struct {
@@ -37,6 +37,7 @@ app_exec_result_free (AppExecResult *result)
     return;
   g_free (result->layout_text);
   g_free (result->topology_hash);
+  g_free (result->calibration);
   g_free (result->note);
   exec_verdict_clear (&result->result.verdict);
   g_free (result);
@@ -164,6 +165,7 @@ predict (const AppExecRequest *request, const Plan *plan, AppExecResult *out, GE
     return FALSE;
   g_autofree char *machine = app_record_machine_content (setting.machine);
   out->topology_hash = base_hash_text (machine);
+  out->calibration = g_strdup (cost_calibration_name (setting.calibration));
   out->predicted_step_s = prediction.step_s;
   out->predicted_wait_s
       = prediction.breakdown_s[COST_PART_PP_BUBBLE] + prediction.breakdown_s[COST_PART_P2P];
@@ -211,14 +213,15 @@ app_exec (const AppExecRequest *request, GError **error)
 {
   g_autoptr (AppExecResult) out = g_new0 (AppExecResult, 1);
   g_auto (Plan) plan = { 0 };
-  long cores = sysconf (_SC_NPROCESSORS_ONLN);
   if (!plan_init (request, &plan, &out->note, error))
     return NULL;
   plan.exec.backend = exec_backend_load (request->backend, error);
   if (plan.exec.backend == NULL)
     return NULL;
   out->layout_text = model_layout_format (&plan.layout, plan.profile);
-  out->threads = (guint)MAX (cores / (long)request->ranks, 1);
+  out->seq = plan.job.seq;
+  out->global_batch = plan.job.global_batch;
+  out->threads = MAX (base_cpus_count () / request->ranks, 1);
   model_rankmap_init (&out->map, &plan.layout);
   if (exec_place () != EXEC_PLACE_RANK
       && (!predict (request, &plan, out, error)

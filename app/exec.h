@@ -1,6 +1,7 @@
 /* app/exec.h - use case: run one layout for real, and compare with its prediction. */
 #pragma once
 #include "app/problem.h"
+#include "db/store.h"
 #include "exec/launch.h"
 G_BEGIN_DECLS
 
@@ -25,6 +26,8 @@ typedef struct {
   char *topology_hash; /* (owned) of the machine's description, "" in a rank */
   char *note;          /* (owned, nullable) what was changed or is missing */
   ModelRankMap map;
+  guint64 seq, global_batch; /* of a step, resolved */
+  char *calibration;         /* (owned, nullable) name of that behind the prediction */
   guint threads;
   double predicted_step_s; /* NaN without a prediction */
   double predicted_wait_s; /* its bubble and messages */
@@ -39,4 +42,17 @@ void app_exec_result_free (AppExecResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (AppExecResult, app_exec_result_free)
 
 AppExecResult *app_exec (const AppExecRequest *request, GError **error);
+
+/* A stored plan as exec runs it: strings are its own. */
+typedef struct {
+  DbPlan *plan; /* (owned) */
+  guint64 ranks, global_batch, seq;
+  const char *model, *layout; /* (borrowed) of the plan */
+} AppExecPlan;
+/* @which: a plan id or "best"; in a rank what its launcher resolved. APP_ERROR_USAGE if the model of
+ * that name is no longer the one that was planned. */
+gboolean app_exec_plan (AppExecPlan *out, const char *db_path, const char *catalog_dir,
+                        const char *which, GError **error);
+void app_exec_plan_clear (AppExecPlan *plan);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (AppExecPlan, app_exec_plan_clear)
 G_END_DECLS

@@ -32,6 +32,9 @@ make_record (const AppExecStore *store, const AppExecRequest *request, const App
                          .math_version = store->backend->version (),
                          .comm_version
                          = request->ranks > 1 ? store->backend->comm->version () : NULL,
+                         .seq = (gint64)r->seq,
+                         .global_batch = (gint64)r->global_batch,
+                         .calibration = r->calibration,
                          .predicted_s = isfinite (r->predicted_step_s) ? r->predicted_step_s : NAN,
                          .measured_s = NAN,
                          .measured_s_min = NAN,

@@ -2,6 +2,7 @@
 #include "app/plan-private.h"
 
 #include "app/advice-private.h"
+#include "app/simulate.h"
 #include "base/hash.h"
 
 #include <json-glib/json-glib.h>
@@ -73,6 +74,9 @@ inputs_json (const AppPlanRequest *request)
   json_builder_add_int_value (builder, request->keep);
   json_builder_set_member_name (builder, "exhaustive");
   json_builder_add_boolean_value (builder, request->exhaustive);
+  json_builder_set_member_name (builder, "simulate");
+  json_builder_add_int_value (builder, request->simulate);
+  add_text (builder, "rank", request->rank_simulated ? "simulated" : "step");
   json_builder_end_object (builder);
   root = json_builder_get_root (builder);
   return json_to_string (root, FALSE);
@@ -106,11 +110,14 @@ static void
 fill_point (AppPlanPoint *point, const AppProblem *problem, const AppPlanRequest *request,
             const SimSearchResult *result)
 {
+  /* whichever comes first in the end carries the texts of the inputs */
+  guint n_first = request->rank_simulated ? MAX (request->simulate, 1) : 1;
+
   for (guint i = 0; i < result->n_plans; i++) {
     const SimPlan *plan = &result->plans[i];
 
     g_ptr_array_add (point->plans,
-                     i == 0
+                     i < n_first
                          ? app_record_plan (problem, &plan->layout, &plan->prediction, i + 1)
                          : app_record_next_plan (problem, &plan->layout, &plan->prediction, i + 1));
   }
@@ -143,6 +150,63 @@ fill_point (AppPlanPoint *point, const AppProblem *problem, const AppPlanRequest
   };
 }
 
+/* ---- the best ones, played ---- */
+
+static gint
+compare_simulated (gconstpointer a, gconstpointer b)
+{
+  const DbPlanRecord *x = &(*(DbPlan *const *)a)->plan, *y = &(*(DbPlan *const *)b)->plan;
+  double x_s = x->prediction.simulated_s, y_s = y->prediction.simulated_s;
+
+  if (x_s != y_s)
+    return x_s < y_s ? -1 : 1;
+  return x->rank < y->rank ? -1 : x->rank > y->rank; /* by tier 2, then by layout */
+}
+
+/* Orders the first @n, all of them played, and numbers them anew. */
+static void
+rank_by_simulation (AppPlanPoint *point, guint n)
+{
+  for (guint i = 0; i < n; i++) {
+    const DbPlan *plan = g_ptr_array_index (point->plans, i);
+
+    if (!isfinite (plan->plan.prediction.simulated_s))
+      n = i;
+  }
+  qsort (point->plans->pdata, n, sizeof (gpointer), compare_simulated);
+  for (guint i = 0; i < n; i++)
+    ((DbPlan *)g_ptr_array_index (point->plans, i))->plan.rank = i + 1;
+}
+
+/* A plan that is too long to play keeps its prediction alone. */
+static gboolean
+simulate_best (AppPlanPoint *point, const AppProblem *problem, const AppPlanRequest *request,
+               const SimSearchResult *result, GError **error)
+{
+  guint n = MIN (request->simulate, result->n_plans);
+  g_autoptr (GTimer) timer = g_timer_new ();
+
+  for (guint i = 0; i < n; i++) {
+    g_autoptr (GError) local = NULL;
+    DbPlan *plan = g_ptr_array_index (point->plans, i);
+
+    if (request->cancelled != NULL && request->cancelled (request->user_data)) {
+      g_set_error (error, SIM_ERROR, SIM_ERROR_CANCELLED, "the search was stopped");
+      return FALSE;
+    }
+    if (app_simulated_s (problem, &result->plans[i].layout, &result->plans[i].prediction,
+                         &plan->plan.prediction.simulated_s, &local)
+        || g_error_matches (local, MODEL_ERROR, MODEL_ERROR_BAD_VALUE))
+      continue;
+    g_propagate_error (error, g_steal_pointer (&local));
+    return FALSE;
+  }
+  point->counts.simulate_s = g_timer_elapsed (timer, NULL);
+  if (request->rank_simulated)
+    rank_by_simulation (point, n);
+  return TRUE;
+}
+
 static gboolean
 search_point (AppPlanPoint *point, const AppProblem *problem, const AppPlanRequest *request,
               GError **error)
@@ -172,6 +236,8 @@ search_point (AppPlanPoint *point, const AppProblem *problem, const AppPlanReque
       || !sim_search (&problem->problem, &space, &options, &result, error))
     return FALSE;
   fill_point (point, problem, request, &result);
+  if (!simulate_best (point, problem, request, &result, error))
+    return FALSE;
   return app_advise (point, problem, &options, &pins, sim_space_pins_of_text (text), error);
 }
 
@@ -181,7 +247,7 @@ static gboolean
 finish_run (DbDatabase *db, const AppPlanResult *result, DbRunStatus status, const char *message,
             GError **error)
 {
-  DbRunCounts total = { .elapsed_s = NAN, .search_s = 0, .simulate_s = NAN };
+  DbRunCounts total = { .elapsed_s = NAN, .search_s = 0, .simulate_s = 0 };
   guint64 rejected[MODEL_LEGAL_N] = { 0 };
   DbRejectedRecord rows[MODEL_LEGAL_N];
   gsize n = 0;
@@ -195,6 +261,7 @@ finish_run (DbDatabase *db, const AppPlanResult *result, DbRunStatus status, con
     total.pruned_bound_count += point->counts.pruned_bound_count;
     total.pruned_risk_count += point->counts.pruned_risk_count;
     total.search_s += point->counts.search_s;
+    total.simulate_s += point->counts.simulate_s;
     total.jobs_count = point->counts.jobs_count;
     for (guint i = 0; i < MODEL_LEGAL_N; i++)
       rejected[i] += point->rejected[i];

@@ -17,8 +17,10 @@ typedef struct {
   guint keep; /* per search point */
   guint jobs;
   gboolean exhaustive;
-  guint64 limit;       /* refuse sweeps with more points or layouts; 0: plan_sweep.c's own */
-  const char *db_path; /* (nullable): nothing is stored */
+  guint64 limit;           /* refuse sweeps with more points or layouts; 0: plan_sweep.c's own */
+  guint simulate;          /* of the best, so many are also played event by event */
+  gboolean rank_simulated; /* and those are ordered by that */
+  const char *db_path;     /* (nullable): nothing is stored */
   void (*progress) (const char *point, guint64 done, guint64 total, gpointer user_data);
   gboolean (*cancelled) (gpointer user_data);
   gpointer user_data;

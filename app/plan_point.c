@@ -217,6 +217,6 @@ app_plan_point_load (AppPlanPoint *point, DbDatabase *db, gint64 run_id, const c
       return FALSE;
     g_ptr_array_add (point->plans, plan);
   }
-  point->counts = (DbRunCounts){ .elapsed_s = NAN, .simulate_s = NAN };
+  point->counts = (DbRunCounts){ .elapsed_s = NAN, .simulate_s = 0 };
   return read_answer (point, answer, error);
 }

@@ -1,5 +1,6 @@
 /* app/problem.c - resolving the user's words. */
 #include "app/problem.h"
+#include "app/calibration_source.h"
 
 #include "model/program.h"
 #include "topo/change.h"
@@ -42,11 +43,29 @@ load_machine (const BaseCatalog *catalog, const AppInputs *inputs, GError **erro
   return topo_machine_load (catalog, inputs->machine, inputs->gpu, error);
 }
 
+/* What the machine would be with --what-if is calibrated as the machine that it is. */
+static CostCalibration *
+load_calibration (const AppSetting *setting, const AppInputs *inputs, GError **error)
+{
+  AppInputs unchanged = *inputs;
+  g_autoptr (TopoMachine) machine = NULL;
+
+  if (inputs->what_if == NULL && inputs->changes == NULL)
+    return app_calibration_load (setting->catalog, inputs->calibration, inputs->db_path,
+                                 setting->machine, error);
+  unchanged.what_if = NULL;
+  unchanged.changes = NULL;
+  machine = load_machine (setting->catalog, &unchanged, error);
+  if (machine == NULL)
+    return NULL;
+  return app_calibration_load (setting->catalog, inputs->calibration, inputs->db_path, machine,
+                               error);
+}
+
 static gboolean
 setting_load (AppSetting *setting, const AppInputs *inputs, GError **error)
 {
   const char *profile = inputs->profile != NULL ? inputs->profile : "megatron";
-  const char *calibration = inputs->calibration != NULL ? inputs->calibration : "default";
 
   if (!require (inputs->model, "--model", "a model of the catalog (see 'plait models') or a file",
                 error)
@@ -65,12 +84,12 @@ setting_load (AppSetting *setting, const AppInputs *inputs, GError **error)
   setting->profile = model_profile_load (setting->catalog, profile, error);
   if (setting->profile == NULL)
     return FALSE;
-  setting->calibration = cost_calibration_load (setting->catalog, calibration, error);
+  setting->calibration = load_calibration (setting, inputs, error);
   if (setting->calibration == NULL)
     return FALSE;
   setting->dropout = inputs->dropout;
   return cost_numbers_init (&setting->numbers, setting->calibration, setting->machine,
-                            setting->profile->name, error);
+                            setting->profile->calibration, error);
 }
 
 gboolean
@@ -116,7 +135,7 @@ app_problem_init (AppProblem *problem, const AppSetting *setting, guint64 gpus,
   return TRUE;
 }
 
-/* bf16 is the default, fp16 where the GPU has no bf16 (Volta, Turing). */
+/* bf16 is the default, fp16 where the GPU has no bf16 (Volta, Turing), fp32 where it has neither. */
 static void
 choose_dtype (ModelLayout *layout, const TopoGpu *gpu, const char *text)
 {
@@ -125,8 +144,8 @@ choose_dtype (ModelLayout *layout, const TopoGpu *gpu, const char *text)
   for (char **pair = pairs; *pair != NULL; pair++)
     if (g_str_has_prefix (g_strstrip (*pair), "dtype="))
       return;
-  if (topo_gpu_peak (gpu, TOPO_DTYPE_BF16) <= 0 && topo_gpu_peak (gpu, TOPO_DTYPE_FP16) > 0)
-    layout->dtype = MODEL_DTYPE_FP16;
+  if (topo_gpu_peak (gpu, TOPO_DTYPE_BF16) <= 0)
+    layout->dtype = topo_gpu_peak (gpu, TOPO_DTYPE_FP16) > 0 ? MODEL_DTYPE_FP16 : MODEL_DTYPE_FP32;
 }
 
 gboolean

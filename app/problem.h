@@ -13,11 +13,12 @@ typedef struct {
   const char *catalog_dir;
   const char *model;
   const char *machine;
-  const char *gpu;                    /* replaces the machine's GPU */
-  const char *profile;                /* default: megatron */
-  const char *calibration;            /* default: default */
-  double dropout;                     /* < 0: the model's */
-  const char *what_if;                /* changes to the machine (topo/change.h), (nullable) */
+  const char *gpu;         /* replaces the machine's GPU */
+  const char *profile;     /* default: megatron */
+  const char *calibration; /* default: default */
+  const char *db_path;     /* (nullable) where calibrations are looked for that the catalog lacks */
+  double dropout;          /* < 0: the model's */
+  const char *what_if;     /* changes to the machine (topo/change.h), (nullable) */
   const struct _TopoChanges *changes; /* the same, read already; goes before it (nullable) */
   guint32 live_ranks;                 /* machine live without GPUs: one device per rank; 0: one */
 } AppInputs;

@@ -1,6 +1,7 @@
 /* app/shard.c - DTensor arithmetic for the command line. */
 #include "app/shard.h"
 
+#include "base/suggest.h"
 #include "base/units.h"
 #include "costmodel/collective.h"
 #include "model/dtype.h"
@@ -144,6 +145,27 @@ fill_ranks (AppShard *shard, const guint64 *shape, const guint32 *mesh,
   return TRUE;
 }
 
+/* Elements that are addressed one by one: whole bytes. */
+static gboolean
+parse_dtype (const char *text, ModelDtype *out, GError **error)
+{
+  if (text == NULL)
+    return TRUE;
+  gint dtype = base_name_index (text, model_dtype_names);
+  if (dtype >= 0 && model_dtype_bits ((ModelDtype)dtype) >= 8) {
+    *out = (ModelDtype)dtype;
+    return TRUE;
+  }
+  const char *names[MODEL_DTYPE_N_KINDS + 1] = { NULL };
+  for (guint i = 0, n = 0; model_dtype_names[i] != NULL; i++)
+    if (model_dtype_bits ((ModelDtype)i) >= 8)
+      names[n++] = model_dtype_names[i];
+  g_autofree char *expected = base_suggest_one_of (text, names);
+  g_set_error (error, APP_ERROR, APP_ERROR_USAGE, "--dtype: found '%s', expected %s", text,
+               expected);
+  return FALSE;
+}
+
 AppShard *
 app_shard_new (const char *catalog_dir, const char *shape_text, const char *mesh_text,
                const char *placements_text, const char *to_text, const char *dtype_text,
@@ -163,20 +185,14 @@ app_shard_new (const char *catalog_dir, const char *shape_text, const char *mesh
       || !parse_placements ("--placements", placements_text, shard->n_dims, shard->n_mesh, from,
                             error))
     return NULL;
-  if (dtype_text != NULL && !model_dtype_parse (dtype_text, &dtype)) {
-    g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
-                 "--dtype: found '%s', expected bf16, fp16, fp8 or fp32", dtype_text);
-    return NULL;
-  }
-  if (!fill_ranks (shard, shape, mesh, from, error))
+  if (!parse_dtype (dtype_text, &dtype, error) || !fill_ranks (shard, shape, mesh, from, error))
     return NULL;
   if (to_text == NULL)
     return g_steal_pointer (&shard);
   if (!parse_placements ("--to", to_text, shard->n_dims, shard->n_mesh, to, error))
     return NULL;
-  shard->steps
-      = model_redistribute_plan (shape, shard->n_dims, MAX (model_dtype_bits (dtype) / 8, 1), mesh,
-                                 shard->n_mesh, from, to, error);
+  shard->steps = model_redistribute_plan (shape, shard->n_dims, model_dtype_bits (dtype) / 8, mesh,
+                                          shard->n_mesh, from, to, error);
   if (shard->steps == NULL
       || (machine != NULL && !price (shard, catalog_dir, machine, mesh, error)))
     return NULL;

@@ -31,7 +31,7 @@ typedef struct {
   TopoGpuTable *gpus;           /* (owned) */
   GPtrArray *models;            /* (owned) ModelArch * of the catalog */
   GHashTable *machines;         /* (owned) char * -> TopoMachine * */
-  GHashTable *profiles;         /* (owned) framework -> ModelProfile * */
+  GHashTable *profiles;         /* (owned) slug -> ModelProfile * */
   GHashTable *numbers;          /* (owned) "machine key|profile" -> CostNumbers * */
 } ValidateShelf;
 gboolean validate_shelf_init (ValidateShelf *shelf, const char *catalog_dir,
@@ -68,7 +68,13 @@ const char *validate_field (ValidateCase *c, const char *column);
 gboolean validate_resolve_machine (ValidateCase *c, ValidateShelf *shelf, GError **error);
 gboolean validate_resolve_model (ValidateCase *c, const ValidateShelf *shelf, GError **error);
 gboolean validate_resolve_layout (ValidateCase *c, GError **error);
+/* app/validate_notes.c. Flags that the notes quote as "name=value"; NaN where they do not. */
+gboolean validate_note_is_on (const ValidateCase *c, const char *flag);
+double validate_note_number (const ValidateCase *c, const char *flag);
+/* What the columns have no word for, from those flags. */
+void validate_fill_from_notes (const ValidateCase *c, ModelArch *arch);
 gboolean validate_read_recompute (ValidateCase *c); /* into c->layout; may set c->skip */
+void validate_read_graph (ValidateCase *c);         /* into c->layout */
 
 /* Compares a resolved row. Returns: (owned), or NULL with c->skip set, or NULL with @error. */
 AppValidateRow *validate_row_predict (ValidateCase *c, const AppValidateRequest *request,

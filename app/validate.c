@@ -17,6 +17,7 @@ typedef struct {
   GHashTable *skipped; /* reason -> count */
   GHashTable *assumed; /* column -> count */
   GArray *ran_risks;   /* of CRASH_SWEEP_FAMILY */
+  GArray *ran_risks_pp8;
 } Work;
 
 static void
@@ -81,6 +82,16 @@ cancelled (const Work *work, GError **error)
   return TRUE;
 }
 
+#define SHALLOW_PP 8
+
+static void
+add_risk (const AppValidateRow *row, GArray *risks, GArray *risks_pp8)
+{
+  g_array_append_val (risks, row->oom_risk);
+  if (row->pp <= SHALLOW_PP)
+    g_array_append_val (risks_pp8, row->oom_risk);
+}
+
 static void
 keep_row (Work *work, const ValidateCells *cells, AppValidateRow *row)
 {
@@ -88,7 +99,7 @@ keep_row (Work *work, const ValidateCells *cells, AppValidateRow *row)
   for (guint i = 0; i < row->assumed->len; i++)
     count_up (work->assumed, g_ptr_array_index (row->assumed, i));
   if (row->ran && g_str_equal (validate_cell (cells, "family"), CRASH_SWEEP_FAMILY))
-    g_array_append_val (work->ran_risks, row->oom_risk);
+    add_risk (row, work->ran_risks, work->ran_risks_pp8);
 }
 
 static gboolean
@@ -127,6 +138,7 @@ read_crashes (Work *work, GError **error)
 {
   const char *file = work->request->crash_labels;
   g_autoptr (GArray) risks = g_array_new (FALSE, FALSE, sizeof (double));
+  g_autoptr (GArray) risks_pp8 = g_array_new (FALSE, FALSE, sizeof (double));
   g_autoptr (BaseCsv) csv = NULL;
 
   if (file == NULL)
@@ -147,10 +159,11 @@ read_crashes (Work *work, GError **error)
     if (cancelled (work, error) || !predict_one (&crash, &cells, &row, &skip, error))
       return FALSE;
     if (row != NULL)
-      g_array_append_val (risks, row->oom_risk);
+      add_risk (row, risks, risks_pp8);
     validate_row_free (row);
   }
   work->out->oom.noisy_auc = validate_stats_auc (risks, work->ran_risks);
+  work->out->oom.noisy_auc_pp8 = validate_stats_auc (risks_pp8, work->ran_risks_pp8);
   return TRUE;
 }
 
@@ -209,7 +222,8 @@ app_validate (const AppValidateRequest *request, GError **error)
   g_autoptr (GHashTable) skipped = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   g_autoptr (GHashTable) assumed = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   g_autoptr (GArray) ran_risks = g_array_new (FALSE, FALSE, sizeof (double));
-  Work work = { request, &shelf, out, skipped, assumed, ran_risks };
+  g_autoptr (GArray) ran_risks_pp8 = g_array_new (FALSE, FALSE, sizeof (double));
+  Work work = { request, &shelf, out, skipped, assumed, ran_risks, ran_risks_pp8 };
 
   out->rows = g_ptr_array_new_with_free_func ((GDestroyNotify)validate_row_free);
   out->by = g_strdupv ((char **)request->by);

@@ -31,9 +31,14 @@ typedef struct {
   double predicted_s, predicted_p10_s, predicted_p90_s, measured_s;
   double predicted_bytes, predicted_p10_bytes, predicted_p90_bytes, measured_bytes;
   AppMemKind mem_kind;
+  CostStageMemory
+      memory; /* of the stage that is compared: the one @mem_scope names, or the fullest */
+  guint32 memory_stage;
+  guint64 need_bytes, usable_bytes; /* of the stage with the highest risk */
   double oom_risk;
+  guint32 pp;
   gboolean ran;        /* FALSE: the source reports out of memory */
-  gboolean risk_known; /* recompute, dtype and kernel are stated, not assumed */
+  gboolean risk_known; /* recompute and dtype are stated, the framework is one plait has facts of */
   double breakdown_s[COST_PART_N_KINDS];
   char *profile, *machine, *layout_text; /* (owned) */
   GPtrArray *assumed;                    /* (owned) char *: names of columns filled in */
@@ -61,6 +66,8 @@ typedef struct {
   guint ran_above_half; /* ran, risk above 0.5 */
   double brier;         /* mean squared error of the risk */
   double noisy_auc;     /* NaN without crash labels */
+  double noisy_auc_pp8; /* of layouts with at most 8 stages: deeper pipelines crash without regard
+                           to memory */
   guint bin_n[10];      /* reliability: rows by tenth of risk, */
   double bin_risk[10];  /* sum of their risks, */
   guint bin_n_oom[10];  /* and how many ran out of memory */

@@ -111,7 +111,7 @@ read_sp (ValidateCase *c, GError **error)
 }
 
 /*
- * Experts are split over tp by Megatron's default; recipes with many small experts (narrower than
+ * As the notes say; else experts are split over tp by Megatron's default; recipes with many small experts (narrower than
  * the model) keep them whole.
  */
 static void
@@ -120,8 +120,14 @@ choose_etp (ValidateCase *c)
   const ModelArch *arch = c->setting.arch;
   ModelLayout *l = &c->layout;
   guint64 ranks = (guint64)l->tp * l->cp * l->dp;
+  double stated = validate_note_number (c, "expert-tensor-parallel-size");
 
   l->etp = 1;
+  if (g_str_equal (validate_cell (&c->cells, "arch"), "moe") && stated >= 1
+      && stated <= MAX_DEGREE) {
+    l->etp = (guint32)stated;
+    return;
+  }
   for (guint i = 0; i < arch->n_runs && l->tp > 1; i++) {
     const ModelBlockRun *run = &arch->runs[i];
 
@@ -135,6 +141,24 @@ choose_etp (ValidateCase *c)
   }
 }
 
+/* tp · cp · pp · dp where a row states all of them and no GPU count; else 0. */
+static gboolean
+product_of_degrees (ValidateCase *c, guint64 *out_gpus, GError **error)
+{
+  static const char *const columns[] = { "tp", "cp", "pp", "dp" };
+  guint64 product = 1;
+
+  for (gsize i = 0; i < G_N_ELEMENTS (columns); i++) {
+    guint64 degree = 0;
+
+    if (!validate_cell_count (&c->cells, columns[i], FALSE, MAX_DEGREE, &degree, error))
+      return FALSE;
+    product = degree > 0 && product <= MAX_DEGREE / degree ? product * degree : 0;
+  }
+  *out_gpus = product;
+  return TRUE;
+}
+
 /* Cluster and job. */
 static gboolean
 make_problem (ValidateCase *c, GError **error)
@@ -146,6 +170,8 @@ make_problem (ValidateCase *c, GError **error)
   if (!validate_cell_count (&c->cells, "gpus", FALSE, MAX_DEGREE, &gpus, error)
       || !validate_cell_count (&c->cells, "seq", FALSE, G_MAXUINT32, &seq, error)
       || !validate_cell_count (&c->cells, "gbs", FALSE, G_MAXUINT32, &batch, error))
+    return FALSE;
+  if (gpus == 0 && !product_of_degrees (c, &gpus, error))
     return FALSE;
   if (gpus == 0 || batch == 0)
     return validate_skip (c, gpus == 0 ? "no gpus" : "no gbs");
@@ -198,6 +224,7 @@ validate_resolve_layout (ValidateCase *c, GError **error)
     validate_read_recompute (c);
   if (c->skip != NULL)
     return TRUE;
+  validate_read_graph (c);
   choose_etp (c);
   cut_stages (c);
   c->problem.problem.is_layout_assumed

@@ -18,13 +18,13 @@ set_network (TopoMachine *machine, double bytes_per_s_per_gpu)
     machine->n_nics = 1;
     machine->nics[0]
         = (TopoNic){ .bytes_per_s = bytes_per_s_per_gpu * machine->gpus_per_node, .gpus = all };
-  } else if (machine->nic_bytes_per_s_per_gpu > 0) {
-    double scale = bytes_per_s_per_gpu / machine->nic_bytes_per_s_per_gpu;
+  } else if (machine->nic_share.bytes_per_s > 0) {
+    double scale = bytes_per_s_per_gpu / machine->nic_share.bytes_per_s;
 
     for (guint i = 0; i < machine->n_nics; i++)
       machine->nics[i].bytes_per_s *= scale;
   }
-  machine->nic_bytes_per_s_per_gpu = bytes_per_s_per_gpu;
+  machine->nic_share.bytes_per_s = bytes_per_s_per_gpu;
 }
 
 /* @gpu: of the row's label, NULL where the catalog does not know it. */
@@ -65,17 +65,18 @@ find_machine (ValidateShelf *shelf, const char *slug, const TopoGpu *gpu, guint6
 }
 
 static const ModelProfile *
-find_profile (ValidateShelf *shelf, const char *framework, GError **error)
+find_profile (ValidateShelf *shelf, const char *framework, const TopoMachine *machine,
+              const char *notes, GError **error)
 {
-  ModelProfile *profile = g_hash_table_lookup (shelf->profiles, framework);
-  g_autofree char *slug = NULL;
+  g_autofree char *slug
+      = model_profile_for_run (shelf->catalog, framework, machine->gpu->generation, notes);
+  ModelProfile *profile = g_hash_table_lookup (shelf->profiles, slug);
 
   if (profile != NULL)
     return profile;
-  slug = model_profile_for_framework (shelf->catalog, framework);
   profile = model_profile_load (shelf->catalog, slug, error);
   if (profile != NULL)
-    g_hash_table_insert (shelf->profiles, g_strdup (framework), profile);
+    g_hash_table_insert (shelf->profiles, g_steal_pointer (&slug), profile);
   return profile;
 }
 
@@ -121,10 +122,11 @@ validate_resolve_machine (ValidateCase *c, ValidateShelf *shelf, GError **error)
   machine = find_machine (shelf, slug, gpu, gpus_per_node, inter_gbps, &key, &why);
   if (machine == NULL)
     return validate_skip (c, "machine: %s", why->message);
-  profile = find_profile (shelf, validate_cell (&c->cells, "framework"), error);
+  profile = find_profile (shelf, validate_cell (&c->cells, "framework"), machine,
+                          validate_cell (&c->cells, "notes"), error);
   if (profile == NULL)
     return FALSE;
-  numbers = find_numbers (shelf, key, machine, profile->name, &why);
+  numbers = find_numbers (shelf, key, machine, profile->calibration, &why);
   if (numbers == NULL)
     return validate_skip (c, "calibration: %s", why->message);
   c->setting.machine = (TopoMachine *)machine;

@@ -3,7 +3,7 @@
  * Columns give the sizes. What they have no word for (latent attention, windows, norms, biases,
  * positions) comes from the catalog's model of the same shape: equal hidden, heads and MLP width.
  * Without one, gated MLPs go with RMSNorm and rotary positions (Llama), others with LayerNorm,
- * biases and learned positions (GPT).
+ * biases, learned positions (GPT) and the dropout that the framework has by default.
  */
 #include "app/validate-private.h"
 
@@ -142,7 +142,7 @@ fill_attention (ModelArch *arch, const Shape *s, const ModelArch *twin)
 
 /* Sizes of the model but for its blocks. */
 static void
-fill_model (ModelArch *arch, const Shape *s, const ModelArch *twin)
+fill_model (ModelArch *arch, const Shape *s, const ModelArch *twin, const ModelProfile *profile)
 {
   arch->hidden = s->hidden;
   arch->vocab = s->vocab != 0 ? s->vocab : twin->vocab;
@@ -164,6 +164,11 @@ fill_model (ModelArch *arch, const Shape *s, const ModelArch *twin)
     arch->norm = arch->gated ? MODEL_NORM_RMS : MODEL_NORM_LAYER;
     arch->norms_per_block = 2;
     arch->position = arch->gated ? MODEL_POSITION_ROTARY : MODEL_POSITION_LEARNED;
+  }
+  if (twin == NULL && !arch->gated) {
+    const char *dropout = g_hash_table_lookup (profile->row_defaults, "dropout");
+
+    arch->dropout = dropout != NULL ? g_ascii_strtod (dropout, NULL) : 0;
   }
   if (arch->position == MODEL_POSITION_LEARNED)
     arch->position_rows = (guint32)s->seq;
@@ -257,9 +262,10 @@ validate_resolve_model (ValidateCase *c, const ValidateShelf *shelf, GError **er
   arch->name = g_strdup (*name != '\0' ? name : "model");
   arch->family = g_strdup ("measured");
   arch->assumed = g_ptr_array_new_with_free_func (g_free);
-  fill_model (arch, &s, twin);
+  fill_model (arch, &s, twin, c->setting.profile);
   fill_attention (arch, &s, twin);
   fill_blocks (arch, &s, twin);
+  validate_fill_from_notes (c, arch);
   note_assumed (c, &s, arch->attention.kind == MODEL_ATTENTION_MLA);
   if (!model_arch_validate (arch, &why))
     return validate_skip (c, "model: %s", why->message);

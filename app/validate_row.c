@@ -1,14 +1,13 @@
 /* app/validate_row.c - one row: resolved, predicted, compared. */
 #include "app/validate-private.h"
 
-#include "costmodel/oomrisk.h"
+#include "base/stats.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
-#define GIB      1073741824.0
-#define Z_OF_P90 1.2815515655446004 /* normal quantile of 0.9 */
+#define GIB 1073741824.0
 
 static const char *const mem_kind_names[APP_MEM_N_KINDS]
     = { "none", "allocated", "reserved", "driver", "unstated" };
@@ -151,39 +150,39 @@ view_bytes (const CostStageMemory *memory, AppMemKind kind)
   }
 }
 
-/* Of the stage that @scope names; the fullest in that view for any other word. */
-static guint64
-predicted_view (const CostPrediction *prediction, AppMemKind kind, const char *scope)
+/* The stage that @scope names; the fullest in that view for any other word. */
+static guint32
+compared_stage (const CostPrediction *prediction, AppMemKind kind, const char *scope)
 {
-  guint64 most = 0;
+  guint32 fullest = 0;
 
   if (g_str_equal (scope, "rank0"))
-    return view_bytes (&prediction->stages[0].memory, kind);
+    return 0;
   if (g_str_equal (scope, "last-rank"))
-    return view_bytes (&prediction->stages[prediction->n_stages - 1].memory, kind);
-  for (guint32 i = 0; i < prediction->n_stages; i++)
-    most = MAX (most, view_bytes (&prediction->stages[i].memory, kind));
-  return most;
+    return prediction->n_stages - 1;
+  for (guint32 i = 1; i < prediction->n_stages; i++)
+    if (view_bytes (&prediction->stages[i].memory, kind)
+        > view_bytes (&prediction->stages[fullest].memory, kind))
+      fullest = i;
+  return fullest;
 }
 
 static gboolean
 compare_memory (const ValidateCase *c, const AppValidateRequest *request,
                 const CostPrediction *prediction, AppValidateRow *row, GError **error)
 {
-  const CostMemoryNumbers *numbers = &c->setting.numbers.memory;
   const char *kind = word_or (validate_cell (&c->cells, "mem_kind"), request->mem_kind);
   const char *scope = word_or (validate_cell (&c->cells, "mem_scope"), request->mem_scope);
-  gboolean moe = g_str_equal (validate_cell (&c->cells, "arch"), "moe");
-  double gib = NAN, sigma = moe ? numbers->sigma_moe : numbers->sigma_dense;
+  double gib = NAN, sigma = prediction->need_sigma;
 
   if (!validate_cell_number (&c->cells, "mem_gib", &gib, error))
     return FALSE;
-  if (c->problem.problem.is_layout_assumed)
-    sigma += numbers->sigma_assumed;
   row->mem_kind = gib > 0 ? mem_kind_of (kind) : APP_MEM_NONE;
-  row->predicted_bytes = (double)predicted_view (prediction, row->mem_kind, scope);
-  row->predicted_p10_bytes = row->predicted_bytes * exp (-Z_OF_P90 * sigma);
-  row->predicted_p90_bytes = row->predicted_bytes * exp (Z_OF_P90 * sigma);
+  row->memory_stage = compared_stage (prediction, row->mem_kind, scope);
+  row->memory = prediction->stages[row->memory_stage].memory;
+  row->predicted_bytes = (double)view_bytes (&row->memory, row->mem_kind);
+  row->predicted_p10_bytes = row->predicted_bytes * exp (base_normal_quantile (0.1) * sigma);
+  row->predicted_p90_bytes = row->predicted_bytes * exp (base_normal_quantile (0.9) * sigma);
   row->measured_bytes = row->mem_kind != APP_MEM_NONE ? gib * GIB : NAN;
   return TRUE;
 }
@@ -198,6 +197,13 @@ add_groups (const ValidateCase *c, const AppValidateRequest *request, AppValidat
     row->groups[i] = g_strdup (validate_cell (&c->cells, request->by[i]));
 }
 
+/* What an unknown framework keeps, nobody said. */
+static gboolean
+has_memory_facts (const ModelProfile *profile)
+{
+  return !g_str_equal (profile->name, "generic");
+}
+
 /* What does not depend on the prediction. */
 static AppValidateRow *
 row_new (const ValidateCase *c, const AppValidateRequest *request)
@@ -210,12 +216,22 @@ row_new (const ValidateCase *c, const AppValidateRequest *request)
   add_groups (c, request, row);
   row->ran = !g_str_equal (fits, "0");
   row->risk_known = !validate_is_assumed (c, "recompute") && !validate_is_assumed (c, "dtype")
-                    && !validate_is_assumed (c, "attn");
+                    && !validate_is_assumed (c, "attn") && has_memory_facts (c->setting.profile);
   row->profile = g_strdup (c->setting.profile->name);
   row->machine = g_strdup (c->setting.machine->slug);
   row->layout_text = model_layout_format (&c->layout, c->setting.profile);
   row->assumed = g_ptr_array_ref (c->assumed);
   return row;
+}
+
+static void
+fill_risk (AppValidateRow *row, const CostPrediction *prediction)
+{
+  row->oom_risk = prediction->oom_risk;
+  row->usable_bytes = prediction->usable_bytes;
+  row->pp = prediction->n_stages;
+  for (guint32 i = 0; i < prediction->n_stages; i++)
+    row->need_bytes = MAX (row->need_bytes, prediction->stages[i].memory.need_bytes);
 }
 
 AppValidateRow *
@@ -237,7 +253,7 @@ validate_row_predict (ValidateCase *c, const AppValidateRequest *request, GError
   row->predicted_s = prediction.step_s;
   row->predicted_p10_s = prediction.step_s_p10;
   row->predicted_p90_s = prediction.step_s_p90;
-  row->oom_risk = prediction.oom_risk;
+  fill_risk (row, &prediction);
   memcpy (row->breakdown_s, prediction.breakdown_s, sizeof row->breakdown_s);
   if (validate_measured_step (c, &row->measured_s, error)
       && compare_memory (c, request, &prediction, row, error))

@@ -85,7 +85,7 @@ validate_stats_oom (AppOomStats *out, const GPtrArray *rows)
 {
   double squares = 0;
 
-  *out = (AppOomStats){ .brier = NAN, .noisy_auc = NAN };
+  *out = (AppOomStats){ .brier = NAN, .noisy_auc = NAN, .noisy_auc_pp8 = NAN };
   for (guint i = 0; i < rows->len; i++) {
     const AppValidateRow *row = g_ptr_array_index (rows, i);
     double miss = row->oom_risk - !row->ran;

@@ -2,6 +2,7 @@
 #include "base/catalog.h"
 
 #include "base/suggest.h"
+#include "base/text.h"
 #include "catalog/catalog-resources.h" /* made by meson from catalog/ */
 
 #include <gio/gio.h>
@@ -142,10 +143,11 @@ static void
 set_not_found (const BaseCatalog *catalog, const char *kind, const char *slug, GError **error)
 {
   g_auto (GStrv) known = base_catalog_list (catalog, kind);
+  g_autofree char *shown = base_text_excerpt (slug, -1);
   const char *near = base_suggest (slug, (const char *const *)known);
-  g_autofree char *shown = g_utf8_make_valid (slug, -1);
+  g_autofree char *all = g_strjoinv (", ", known);
   g_autofree char *hint = near != NULL ? g_strdup_printf ("did you mean '%s'?", near)
-                                       : g_strdup_printf ("see 'plait %s'", kind);
+                                       : g_strdup_printf ("it has %s", *all != '\0' ? all : "none");
   g_set_error (error, BASE_CATALOG_ERROR, BASE_CATALOG_ERROR_NOT_FOUND,
                "no '%s' among the %s of the catalog: %s", shown, kind, hint);
 }

@@ -198,6 +198,21 @@ refuse_group (const BaseIni *ini, const IniGroup *group, const char *const *know
   return FALSE;
 }
 
+/* Another group that has a key of this name, the first by name, or NULL. (borrowed) */
+static const char *
+group_with_key (const BaseIni *ini, const char *key)
+{
+  const char *first = NULL;
+  GHashTableIter iter;
+  gpointer group, asked;
+  g_hash_table_iter_init (&iter, ini->asked);
+  while (g_hash_table_iter_next (&iter, &group, &asked))
+    if (g_hash_table_contains (((const IniAsked *)asked)->seen, key)
+        && (first == NULL || strcmp (group, first) < 0))
+      first = group;
+  return first;
+}
+
 /* @asked: names of keys of @group that the program knows. */
 static gboolean
 refuse_key (const BaseIni *ini, const IniGroup *group, const IniKey *key, const IniAsked *asked,
@@ -209,6 +224,12 @@ refuse_key (const BaseIni *ini, const IniGroup *group, const IniKey *key, const 
   add_known (names, known);
   g_ptr_array_add (names, NULL);
 
+  const char *elsewhere = group_with_key (ini, key->name);
+  if (elsewhere != NULL) {
+    base_ini_set_error_code (ini, BASE_INI_ERROR_UNKNOWN, group->name, key->name, error,
+                             "unknown key in this group, it belongs into [%s]", elsewhere);
+    return FALSE;
+  }
   const char *near = base_suggest (key->name, (const char *const *)names->pdata);
   base_ini_set_error_code (ini, BASE_INI_ERROR_UNKNOWN, group->name, key->name, error,
                            "unknown key%s%s%s", near != NULL ? ", did you mean '" : "",

@@ -69,7 +69,7 @@ gboolean base_ini_get_bool_optional (BaseIni *ini, const char *group, const char
 /* One of the NULL-terminated @names; *out is its index. */
 gboolean base_ini_get_enum_optional (BaseIni *ini, const char *group, const char *key,
                                      const char *const *names, guint *out, GError **error);
-/* Comma-separated list, items trimmed, none empty. Returns: (owned) strv, empty when absent. */
+/* Comma-separated list, items trimmed, empty ones dropped. Returns: (owned) strv, empty when absent. */
 char **base_ini_get_list (BaseIni *ini, const char *group, const char *key);
 
 /* Builds an error "FILE:LINE: [group] key: MESSAGE" for a check the caller made itself. */

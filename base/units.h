@@ -64,7 +64,6 @@ GArray *base_units_parse_bytes_list (const char *text, GError **error);
 char *base_units_format_bytes (double bytes);
 char *base_units_format_seconds (double seconds);
 char *base_units_format_rate (double bytes_per_s);
-char *base_units_format_flop_rate (double flop_per_s);
 /* Words for messages: "bytes, for example 80GiB or 85.1GB" (owned), and @value in the SI unit of
  * @dim, "1500000000 bytes" (owned). */
 char *base_units_describe (BaseDim dim);

@@ -23,11 +23,6 @@ static const Step rate_steps[] = {
   { "B/s", 1, 999.5 },    { "kB/s", 1e3, 999.5 },     { "MB/s", 1e6, 999.5 },
   { "GB/s", 1e9, 999.5 }, { "TB/s", 1e12, INFINITY },
 };
-static const Step flop_steps[] = {
-  { "FLOP/s", 1, 999.5 },        { "kFLOP/s", 1e3, 999.5 },  { "MFLOP/s", 1e6, 999.5 },
-  { "GFLOP/s", 1e9, 999.5 },     { "TFLOP/s", 1e12, 999.5 }, { "PFLOP/s", 1e15, 999.5 },
-  { "EFLOP/s", 1e18, INFINITY },
-};
 
 /* Limits where rounding to the next digit would show one digit more. */
 static const char *
@@ -93,14 +88,6 @@ base_units_format_rate (double bytes_per_s)
   char *text;
   return is_plain (bytes_per_s, "B/s", &text) ? text
                                               : format_steps (bytes_per_s, rate_steps, FALSE);
-}
-
-char *
-base_units_format_flop_rate (double flop_per_s)
-{
-  char *text;
-  return is_plain (flop_per_s, "FLOP/s", &text) ? text
-                                                : format_steps (flop_per_s, flop_steps, FALSE);
 }
 
 char *

@@ -48,6 +48,9 @@ gboolean cli_parse (const CliVerb *verb, int argc, char **argv, const GOptionEnt
 void cli_common_clear (CliCommon *common);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (CliCommon, cli_common_clear)
 
+/* "plait" and @argv, to start ranks with the same words. (owned) strv */
+char **cli_command_line (int argc, char **argv);
+
 /* Reports @error once ("plait: message" on stderr; JSON on stdout too with --json) and returns the
  * exit code that its domain asks for. */
 CliExit cli_fail (const CliCommon *common, const GError *error);
@@ -88,7 +91,7 @@ void cli_table_print (const CliTable *table, FILE *out, gboolean csv);
 /* ---- the subcommands ---- */
 extern const CliVerb cli_plan, cli_predict, cli_show, cli_compare, cli_query, cli_models,
     cli_machines, cli_gpus, cli_profiles, cli_shard, cli_topo, cli_validate, cli_calibrate,
-    cli_collective, cli_exec;
+    cli_collective, cli_exec, cli_simulate;
 
 /* Path of the database: --db, $PLAIT_DB, "plait.db". (borrowed) */
 const char *cli_db_path (const CliCommon *common);

@@ -1,29 +1,37 @@
 /* cli/cmd_calibrate.c - plait calibrate: fit the numbers of the cost model. */
 #include "app/calibrate.h"
 #include "app/calibrate_collectives.h"
+#include "app/calibrate_gemm.h"
+#include "base/suggest.h"
+#include "base/units.h"
+#include "cli/calibrate_node.h"
 #include "cli/cli.h"
 #include "cli/collectives_json.h"
+#include "cli/gemm_json.h"
 #include "cli/plan_json.h"
 #include "cli/validate_json.h"
 
 #include <math.h>
 
 typedef struct {
-  char **from_runs, **from_collectives;
+  char **from_runs, **from_collectives, **gemm;
   char **more; /* further files of collectives */
   char *cv, *base, *out, *name, *by;
-  gboolean few_shot, residuals;
+  char *backend, *budget, *ranks, *machine, *timeout;
+  gboolean few_shot, residuals, fresh, from_exec, show, compare;
 } Options;
 
 static void
 options_clear (Options *o)
 {
-  char **all[] = { &o->cv, &o->base, &o->out, &o->name, &o->by };
+  char **all[] = { &o->cv,      &o->base,   &o->out,   &o->name,    &o->by,
+                   &o->backend, &o->budget, &o->ranks, &o->machine, &o->timeout };
 
   for (gsize i = 0; i < G_N_ELEMENTS (all); i++)
     g_clear_pointer (all[i], g_free);
   g_clear_pointer (&o->from_runs, g_strfreev);
   g_clear_pointer (&o->from_collectives, g_strfreev);
+  g_clear_pointer (&o->gemm, g_strfreev);
   g_clear_pointer (&o->more, g_strfreev);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
@@ -86,6 +94,17 @@ add_few_shot (JsonBuilder *builder, const GArray *few_shot)
   json_builder_end_array (builder);
 }
 
+/* "gemm": what is printed when there are products only. */
+static void
+add_gemm (JsonBuilder *builder, const AppGemmCalibration *gemm)
+{
+  json_builder_set_member_name (builder, "gemm");
+  json_builder_begin_object (builder);
+  cli_json_gemm (builder, gemm->validation, FALSE);
+  add_parameters (builder, gemm->parameters);
+  json_builder_end_object (builder);
+}
+
 static void
 print_json (const AppCalibration *calibration, gboolean residuals)
 {
@@ -95,6 +114,8 @@ print_json (const AppCalibration *calibration, gboolean residuals)
   cli_json_validation (builder, calibration->validation, residuals);
   add_parameters (builder, calibration->parameters);
   add_few_shot (builder, calibration->few_shot);
+  if (calibration->gemm != NULL)
+    add_gemm (builder, calibration->gemm);
   json_builder_end_object (builder);
   cli_json_print (builder);
 }
@@ -126,6 +147,12 @@ print_text (const AppCalibration *calibration, const CliCommon *common)
   cli_print_validation (calibration->validation, 0, common);
   puts ("");
   print_parameters (calibration->parameters);
+  if (calibration->gemm != NULL) {
+    puts ("");
+    cli_print_gemm (calibration->gemm->validation, common);
+    puts ("");
+    print_parameters (calibration->gemm->parameters);
+  }
   for (guint i = 0; i < calibration->few_shot->len; i++) {
     const AppFewShot *result = &g_array_index (calibration->few_shot, AppFewShot, i);
 
@@ -135,6 +162,8 @@ print_text (const AppCalibration *calibration, const CliCommon *common)
   }
   if (calibration->written != NULL)
     printf ("written: %s\n", calibration->written);
+  else
+    printf ("stored in %s: see plait calibrate --show\n", cli_db_path (common));
 }
 
 static CliExit
@@ -143,7 +172,11 @@ fit (const Options *o, const CliCommon *common)
   g_auto (GStrv) by = g_strsplit (o->by != NULL ? o->by : "family", ",", -1);
   g_autoptr (GError) error = NULL;
   g_autoptr (AppCalibration) calibration = NULL;
-  AppCalibrateRequest request = { .name = o->name, .out_dir = o->out, .few_shot = o->few_shot };
+  AppCalibrateRequest request = { .gemm = (const char *const *)o->gemm,
+                                  .name = o->name,
+                                  .out_dir = o->out,
+                                  .db_path = o->out == NULL ? cli_db_path (common) : NULL,
+                                  .few_shot = o->few_shot };
 
   request.validate = (AppValidateRequest){ .catalog_dir = common->catalog,
                                            .calibration = o->base,
@@ -209,12 +242,14 @@ fit_collectives (const Options *o, const CliCommon *common)
   g_autoptr (GError) error = NULL;
   g_autoptr (AppCollectiveCalibration) calibration = NULL;
   g_autoptr (GPtrArray) files = g_ptr_array_new ();
-  AppCalibrateCollectivesRequest request = { .catalog_dir = common->catalog,
-                                             .base = o->base,
-                                             .files = NULL,
-                                             .few_shot = o->few_shot,
-                                             .name = o->name,
-                                             .out_dir = o->out };
+  AppCalibrateCollectivesRequest request
+      = { .catalog_dir = common->catalog,
+          .base = o->base,
+          .files = NULL,
+          .few_shot = o->few_shot,
+          .name = o->name,
+          .out_dir = o->out,
+          .db_path = o->out == NULL ? cli_db_path (common) : NULL };
 
   if (!parse_collective_cv (o->cv, &request.cv, &error))
     return cli_fail (common, error);
@@ -239,7 +274,156 @@ fit_collectives (const Options *o, const CliCommon *common)
             100 * calibration->few_shot.median_abs_err, calibration->few_shot.n);
   if (calibration->written != NULL)
     printf ("written: %s\n", calibration->written);
+  else
+    printf ("stored in %s: see plait calibrate --show\n", cli_db_path (common));
   return CLI_DONE;
+}
+
+/* ---- matrix products ---- */
+
+static gboolean
+parse_gemm_cv (const char *text, AppGemmCv *out, GError **error)
+{
+  static const char *const words[] = { "none", "shape", "gpu", NULL };
+  gint index = base_name_index (text != NULL ? text : "shape", words);
+
+  if (index < 0) {
+    g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
+                 "--cv is '%s': expected shape, gpu or none with --gemm alone", text);
+    return FALSE;
+  }
+  *out = (AppGemmCv)index;
+  return TRUE;
+}
+
+static void
+print_gemm_json (const AppGemmCalibration *calibration, gboolean residuals)
+{
+  g_autoptr (JsonBuilder) builder = json_builder_new ();
+
+  json_builder_begin_object (builder);
+  cli_json_gemm (builder, calibration->validation, residuals);
+  add_parameters (builder, calibration->parameters);
+  json_builder_set_member_name (builder, "only_of_its_generation");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < calibration->alone->len; i++)
+    json_builder_add_string_value (builder, g_ptr_array_index (calibration->alone, i));
+  json_builder_end_array (builder);
+  json_builder_end_object (builder);
+  cli_json_print (builder);
+}
+
+static CliExit
+fit_gemm (const Options *o, const CliCommon *common)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (AppGemmCalibration) calibration = NULL;
+  AppCalibrateGemmRequest request = { .catalog_dir = common->catalog,
+                                      .base = o->base,
+                                      .paths = (const char *const *)o->gemm,
+                                      .name = o->name,
+                                      .out_dir = o->out };
+
+  if (parse_gemm_cv (o->cv, &request.cv, &error))
+    calibration = app_calibrate_gemm (&request, &error);
+  if (calibration == NULL)
+    return cli_fail (common, error);
+  if (common->json) {
+    print_gemm_json (calibration, o->residuals);
+    return CLI_DONE;
+  }
+  cli_print_gemm (calibration->validation, common);
+  if (common->csv)
+    return CLI_DONE;
+  for (guint i = 0; i < calibration->alone->len; i++)
+    printf ("%s is the only one of its generation: predicted from other generations\n",
+            (const char *)g_ptr_array_index (calibration->alone, i));
+  puts ("");
+  print_parameters (calibration->parameters);
+  if (calibration->written != NULL)
+    printf ("written: %s\n", calibration->written);
+  return CLI_DONE;
+}
+
+/* ---- this node ---- */
+
+static CliExit
+measure (const Options *o, const CliCommon *common, const char *const *command)
+{
+  g_autoptr (GError) error = NULL;
+  AppCalibrateNodeRequest request = { .catalog_dir = common->catalog,
+                                      .db_path = cli_db_path (common),
+                                      .backend = o->backend != NULL ? o->backend : "cpu",
+                                      .machine = o->machine,
+                                      .base = o->base,
+                                      .name = o->name,
+                                      .budget_s = 60,
+                                      .fresh = o->fresh,
+                                      .from_exec = o->from_exec,
+                                      .timeout_s = 60,
+                                      .argv = command };
+
+  if (!cli_count ("--ranks", o->ranks, 1, 64, &request.ranks, &error)
+      || (o->budget != NULL
+          && !base_units_parse (o->budget, BASE_DIM_SECONDS, &request.budget_s, &error))
+      || (o->timeout != NULL
+          && !base_units_parse (o->timeout, BASE_DIM_SECONDS, &request.timeout_s, &error)))
+    return cli_fail (common, error);
+  if (!(request.budget_s > 0) || !(request.timeout_s > 0)) {
+    error = g_error_new (CLI_ERROR, CLI_ERROR_USAGE,
+                         "--budget and --timeout: expected more than 0 s");
+    return cli_fail (common, error);
+  }
+  return cli_calibrate_node (&request, common);
+}
+
+/* ---- which of them ---- */
+
+static gboolean
+check_forms (const Options *o, GError **error)
+{
+  guint forms = (o->from_runs != NULL || o->gemm != NULL) + (o->from_collectives != NULL) + (o->from_exec != 0)
+                + (o->show != 0) + (o->compare != 0);
+  guint n_more = g_strv_length (o->more);
+  guint most = o->from_collectives != NULL ? G_MAXUINT : o->compare ? 2 : o->show ? 1 : 0;
+
+  if (forms > 1)
+    g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
+                 "--from-runs (with --gemm or not), --from-collectives, --from-exec, --show and "
+                 "--compare exclude each other: give one");
+  else if (forms == 0 && o->backend == NULL)
+    g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
+                 "nothing to calibrate from: give --backend cpu to measure this node, --from-exec, "
+                 "--from-runs FILE, --gemm DIR or --from-collectives FILE");
+  else if (o->out == NULL && o->name != NULL
+           && (g_str_equal (o->name, "default") || g_str_equal (o->name, "latest")))
+    g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
+                 "--name '%s': has a meaning of its own; give another name", o->name);
+  else if (n_more > most)
+    g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "too many arguments, from '%s' on",
+                 o->more[most]);
+  else if (o->compare && n_more < 2)
+    g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
+                 "--compare: give the names of two calibrations");
+  else
+    return TRUE;
+  return FALSE;
+}
+
+static CliExit
+dispatch (const Options *o, const CliCommon *common, const char *const *command)
+{
+  if (o->from_collectives != NULL)
+    return fit_collectives (o, common);
+  if (o->from_runs != NULL)
+    return fit (o, common);
+  if (o->gemm != NULL)
+    return fit_gemm (o, common);
+  if (o->show)
+    return cli_calibrate_show (o->more[0], common);
+  if (o->compare)
+    return cli_calibrate_compare (o->more[0], o->more[1], common);
+  return measure (o, common, command);
 }
 
 static CliExit
@@ -248,52 +432,59 @@ run (const CliVerb *verb, int argc, char **argv)
   g_auto (Options) o = { 0 };
   g_auto (CliCommon) common = { 0 };
   g_autoptr (GError) error = NULL;
+  g_auto (GStrv) command = cli_command_line (argc, argv);
   CliExit code = CLI_DONE;
   const GOptionEntry entries[] = {
+    { "backend", 0, 0, G_OPTION_ARG_STRING, &o.backend, "Measure this node with it (cpu)", "NAME" },
+    { "budget", 0, 0, G_OPTION_ARG_STRING, &o.budget, "Time to measure (60s)", "TIME" },
+    { "ranks", 0, 0, G_OPTION_ARG_STRING, &o.ranks, "Processes that measure together (cores)",
+      "N" },
+    { "machine", 0, 0, G_OPTION_ARG_STRING, &o.machine, "What this node is (live)", "MACHINE" },
+    { "fresh", 0, 0, G_OPTION_ARG_NONE, &o.fresh, "Measure anew what is known already", NULL },
+    { "timeout", 0, 0, G_OPTION_ARG_STRING, &o.timeout, "Longest standstill (60s)", "TIME" },
+    { "from-exec", 0, 0, G_OPTION_ARG_NONE, &o.from_exec,
+      "Fit to the stored runs of exec and what was measured before", NULL },
+    { "show", 0, 0, G_OPTION_ARG_NONE, &o.show, "Show a stored calibration (the latest)", NULL },
+    { "compare", 0, 0, G_OPTION_ARG_NONE, &o.compare, "Two stored calibrations side by side",
+      NULL },
     { "from-runs", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o.from_runs, "Fit to these measured runs",
       "FILE" },
     { "from-collectives", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o.from_collectives,
       "Fit to these nccl-tests figures", "FILE" },
+    { "gemm", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o.gemm,
+      "Fit matrix products to these times, by themselves or before the runs", "DIR" },
     { "base", 0, 0, G_OPTION_ARG_STRING, &o.base, "Calibration to start from (default)", "NAME" },
     { "cv", 0, 0, G_OPTION_ARG_STRING, &o.cv,
-      "By group, family or none (group); of collectives: group, machine, none (none)", "HOW" },
+      "By group, family or none (group); of collectives: group, machine, none (none); of products "
+      "alone: shape, gpu, none (shape)",
+      "HOW" },
     { "by", 0, 0, G_OPTION_ARG_STRING, &o.by, "Columns to report by (family)", "COLUMNS" },
     { "few-shot", 0, 0, G_OPTION_ARG_NONE, &o.few_shot,
       "Also a left-out family after 0, 3 and 10 of its rows", NULL },
     { "residuals", 0, 0, G_OPTION_ARG_NONE, &o.residuals, "With --json: every row", NULL },
-    { "name", 0, 0, G_OPTION_ARG_STRING, &o.name, "Name of the new calibration (fitted)", "NAME" },
-    { "out", 0, 0, G_OPTION_ARG_FILENAME, &o.out, "Write NAME.ini into this folder", "DIR" },
+    { "name", 0, 0, G_OPTION_ARG_STRING, &o.name, "Name of the new calibration", "NAME" },
+    { "out", 0, 0, G_OPTION_ARG_FILENAME, &o.out,
+      "Fits to files: write NAME.ini into this folder, store nothing", "DIR" },
     G_OPTION_ENTRY_NULL
   };
 
   if (!cli_parse (verb, argc, argv, entries, 0, 64, &common, &o.more, &code))
     return code;
-  if (o.from_runs != NULL && o.from_collectives != NULL) {
-    error = g_error_new (CLI_ERROR, CLI_ERROR_USAGE,
-                         "--from-runs and --from-collectives are two fits: give one");
+  if (!check_forms (&o, &error))
     return cli_fail (&common, error);
-  }
-  if (o.from_collectives == NULL && o.more != NULL && o.more[0] != NULL) {
-    error = g_error_new (CLI_ERROR, CLI_ERROR_USAGE, "too many arguments, from '%s' on", o.more[0]);
-    return cli_fail (&common, error);
-  }
-  if (o.from_collectives != NULL)
-    return fit_collectives (&o, &common);
-  if (o.from_runs != NULL)
-    return fit (&o, &common);
-  error
-      = g_error_new (CLI_ERROR, CLI_ERROR_USAGE,
-                     "nothing to calibrate from: give --from-runs FILE or --from-collectives FILE");
-  return cli_fail (&common, error);
+  return dispatch (&o, &common, (const char *const *)command);
 }
 
 const CliVerb cli_calibrate = {
   .name = "calibrate",
-  .arguments = "--from-runs FILE | --from-collectives FILE…",
-  .summary = "Fit the numbers of the cost model to measured runs",
+  .arguments = "--backend cpu | --from-exec | --show [NAME] | --compare A B | [--from-runs FILE] "
+               "[--gemm DIR] | --from-collectives FILE…",
+  .summary = "Measure this node, or fit measured runs: the numbers of the cost model",
   .description
   = "A maximum a posteriori fit around the base calibration, with its spreads as priors: a "
     "handful\n"
-    "of your own runs already helps. Errors shown are of rows the fit did not see (--cv).",
+    "of your own measurements already helps. --backend measures for --budget, stores every\n"
+    "measurement when it is done, and goes on where it stopped. With files, errors shown are of\n"
+    "rows the fit did not see (--cv). 'plait plan --calibration latest' uses what was stored.",
   .run = run,
 };

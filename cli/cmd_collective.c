@@ -44,6 +44,7 @@ print_json (const AppCollective *collective)
     cli_json_text (builder, "algorithm", size->algorithm);
     cli_json_text (builder, "protocol", size->protocol);
     cli_json_text (builder, "bottleneck", collective->bottleneck);
+    cli_json_text (builder, "from", size->is_measured ? "measured" : "formula");
     json_builder_end_object (builder);
   }
   json_builder_end_array (builder);
@@ -55,16 +56,15 @@ static void
 print_table (const AppCollective *collective, gboolean csv)
 {
   static const char *const text[]
-      = { "bytes", "time", "10 % … 90 %", "algbw GB/s", "busbw GB/s", "algorithm" };
-  static const char *const keys[] = {
-    "bytes",    "time_s", "time_s_p10", "time_s_p90", "algbw_bytes_per_s", "busbw_bytes_per_s",
-    "algorithm"
-  };
+      = { "bytes", "time", "10 % … 90 %", "algbw GB/s", "busbw GB/s", "from", "algorithm" };
+  static const char *const keys[]
+      = { "bytes", "time_s",   "time_s_p10", "time_s_p90", "algbw_bytes_per_s", "busbw_bytes_per_s",
+          "from",  "algorithm" };
   g_autoptr (CliTable) table = cli_table_new ();
   gsize n = csv ? G_N_ELEMENTS (keys) : G_N_ELEMENTS (text);
 
   for (gsize i = 0; i < n; i++)
-    cli_table_column (table, csv ? keys[i] : text[i], i + 1 == n ? CLI_LEFT : CLI_RIGHT);
+    cli_table_column (table, csv ? keys[i] : text[i], i + 2 >= n ? CLI_LEFT : CLI_RIGHT);
   for (guint i = 0; i < collective->sizes->len; i++) {
     const AppCollectiveSize *size = &g_array_index (collective->sizes, AppCollectiveSize, i);
 
@@ -86,6 +86,7 @@ print_table (const AppCollective *collective, gboolean csv)
       cli_table_cell (table, "%.1f", size->algbw_bytes_per_s / 1e9);
       cli_table_cell (table, "%.1f", size->busbw_bytes_per_s / 1e9);
     }
+    cli_table_cell (table, "%s", size->is_measured ? "measured" : "formula");
     cli_table_cell (table, "%s", size->algorithm);
   }
   if (!csv)

@@ -1,4 +1,5 @@
 /* cli/cmd_exec.c - plait exec. */
+#include "app/calibrate_node.h"
 #include "app/exec.h"
 #include "base/units.h"
 #include "cli/cli.h"
@@ -11,7 +12,8 @@
 typedef struct {
   char *model, *machine, *gpu, *ranks, *global_batch, *seq, *layout, *backend, *inject;
   char *calibration, *dropout, *steps, *warmup, *timeout, *limit;
-  gboolean verify, dry_run, sbatch;
+  gboolean verify, dry_run, sbatch, update;
+  char **plan; /* at most one: a plan id or "best" */
 } Options;
 
 static void
@@ -22,17 +24,20 @@ options_clear (Options *o)
                   o->dropout, o->steps,   o->warmup,  o->timeout, o->limit };
   for (gsize i = 0; i < G_N_ELEMENTS (all); i++)
     g_free (all[i]);
+  g_strfreev (o->plan);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
 static gboolean
-make_request (const Options *o, const CliCommon *common, AppExecRequest *request, GError **error)
+make_request (const Options *o, const CliCommon *common, const AppExecPlan *plan,
+              AppExecRequest *request, GError **error)
 {
   double dropout = -1;
   guint64 steps = 5, warmup = 2;
   *request = (AppExecRequest){ .limit_bytes = G_MAXUINT64, .timeout_s = 60 };
-  if (!cli_require ("--model", o->model, "tiny", error)
-      || !cli_require ("--ranks", o->ranks, "2", error)
+  if ((plan->plan == NULL
+       && (!cli_require ("--model", o->model, "tiny", error)
+           || !cli_require ("--ranks", o->ranks, "2", error)))
       || !cli_count ("--ranks", o->ranks, 1, 1024, &request->ranks, error)
       || !cli_count ("--global-batch", o->global_batch, 1, 1u << 30, &request->global_batch, error)
       || !cli_count ("--seq", o->seq, 1, 1u << 24, &request->seq, error)
@@ -52,13 +57,69 @@ make_request (const Options *o, const CliCommon *common, AppExecRequest *request
   request->verify = o->verify;
   request->dry_run = o->dry_run;
   request->inputs = (AppInputs){ .catalog_dir = common->catalog,
-                                 .model = o->model,
+                                 .model = plan->plan != NULL ? plan->model : o->model,
                                  .machine = o->machine != NULL ? o->machine : "live",
                                  .gpu = o->gpu,
                                  .profile = "plait",
                                  .calibration = o->calibration,
+                                 .db_path = cli_db_path (common),
                                  .dropout = dropout };
+  if (plan->plan != NULL) {
+    request->ranks = plan->ranks;
+    request->global_batch = plan->global_batch;
+    request->seq = plan->seq;
+    request->layout = plan->layout;
+  }
   return TRUE;
+}
+
+/* A stored plan says what the options else would. */
+static gboolean
+find_plan (const Options *o, const CliCommon *common, AppExecPlan *plan, GError **error)
+{
+  const char *const said[] = { o->model, o->ranks, o->layout, o->global_batch, o->seq };
+  if (o->plan == NULL || o->plan[0] == NULL)
+    return TRUE;
+  for (gsize i = 0; i < G_N_ELEMENTS (said); i++)
+    if (said[i] != NULL) {
+      g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
+                   "plan '%s' says its model, ranks, layout, batch and sequence: leave --model, "
+                   "--ranks, --layout, --global-batch and --seq out",
+                   o->plan[0]);
+      return FALSE;
+    }
+  return app_exec_plan (plan, cli_db_path (common), common->catalog, o->plan[0], error);
+}
+
+static gboolean
+check_update (const Options *o, const CliCommon *common, GError **error)
+{
+  if (!o->update || (common->db != NULL && !o->dry_run && !o->sbatch && o->inject == NULL))
+    return TRUE;
+  g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
+               "--update adds a run to the calibration in a database: give --db, and neither "
+               "--dry-run, --sbatch nor --inject");
+  return FALSE;
+}
+
+/* The calibration again, with the run that was just stored. */
+static CliExit
+update (const AppExecRequest *request, const CliCommon *common)
+{
+  const AppCalibrateNodeRequest refit = { .catalog_dir = common->catalog,
+                                          .db_path = common->db,
+                                          .backend = request->backend,
+                                          .machine = request->inputs.machine,
+                                          .ranks = request->ranks,
+                                          .from_exec = TRUE };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (AppNodeCalibration) c = app_calibrate_node (&refit, &error);
+  if (c == NULL)
+    return cli_fail (common, error);
+  if (!common->quiet)
+    fprintf (stderr, "plait: calibration '%s' refitted to %u measurements, %u runs of exec\n",
+             c->name, c->n_points, c->n_exec_runs);
+  return CLI_DONE;
 }
 
 static void
@@ -226,7 +287,6 @@ run (const CliVerb *verb, int argc, char **argv)
   g_auto (CliCommon) common = { 0 };
   g_autoptr (GError) error = NULL;
   g_autoptr (AppExecResult) result = NULL;
-  g_autoptr (GPtrArray) words = g_ptr_array_new ();
   AppExecRequest request = { 0 };
   CliExit code = CLI_DONE;
   const GOptionEntry entries[] = {
@@ -248,17 +308,17 @@ run (const CliVerb *verb, int argc, char **argv)
     { "memory-limit", 0, 0, G_OPTION_ARG_STRING, &o.limit, "Most bytes of a rank", "BYTES" },
     { "dry-run", 0, 0, G_OPTION_ARG_NONE, &o.dry_run, "Say what would run, run nothing", NULL },
     { "sbatch", 0, 0, G_OPTION_ARG_NONE, &o.sbatch, "Print a Slurm script, run nothing", NULL },
+    { "update", 0, 0, G_OPTION_ARG_NONE, &o.update, "Refit this node's calibration with the run",
+      NULL },
     G_OPTION_ENTRY_NULL
   };
-  g_ptr_array_add (words, (char *)"plait");
-  for (int i = 0; i < argc; i++)
-    g_ptr_array_add (words, argv[i]);
-  g_ptr_array_add (words, NULL);
-  g_auto (GStrv) command = g_strdupv ((char **)words->pdata);
+  g_auto (AppExecPlan) plan = { 0 };
+  g_auto (GStrv) command = cli_command_line (argc, argv);
 
-  if (!cli_parse (verb, argc, argv, entries, 0, 0, &common, NULL, &code))
+  if (!cli_parse (verb, argc, argv, entries, 0, 1, &common, &o.plan, &code))
     return code;
-  if (!make_request (&o, &common, &request, &error))
+  if (!check_update (&o, &common, &error) || !find_plan (&o, &common, &plan, &error)
+      || !make_request (&o, &common, &plan, &request, &error))
     return cli_fail (&common, error);
   request.argv = (const char *const *)command;
   request.dry_run |= o.sbatch; /* what cannot run is refused all the same */
@@ -275,13 +335,16 @@ run (const CliVerb *verb, int argc, char **argv)
     print_json (&request, result);
   else
     print_text (&request, result);
-  return request.verify && result->has_result && !result->result.verdict.passed ? CLI_NO : CLI_DONE;
+  if (request.verify && result->has_result && !result->result.verdict.passed)
+    return CLI_NO;
+  return o.update ? update (&request, &common) : CLI_DONE;
 }
 
 const CliVerb cli_exec = {
   .name = "exec",
-  .arguments = "--model MODEL --ranks N [--layout LAYOUT] [--verify]",
-  .summary = "Run one layout for real, prove it right, compare with its prediction",
+  .arguments = "PLAN | --model MODEL --ranks N [--layout LAYOUT] [--verify]",
+  .summary
+  = "Run one layout, or a stored plan, for real, prove it right, compare with its prediction",
   .description
   = "Starts one process per rank through mpirun (or takes its place under mpirun or srun), runs\n"
     "training steps in fp32 and prints predicted and measured time by kind of op, and peak "

@@ -1,7 +1,6 @@
 /* cli/cmd_machines.c - plait machines, plait gpus: hardware of the catalog. */
 #include "app/catalog.h"
-#include "cli/cli.h"
-#include "cli/plan_json.h"
+#include "cli/catalog_list.h"
 
 #include "base/units.h"
 
@@ -10,8 +9,10 @@
 /* ---- gpus ---- */
 
 static void
-add_gpu (JsonBuilder *builder, const TopoGpu *gpu)
+add_gpu (JsonBuilder *builder, gconstpointer entry)
 {
+  const TopoGpu *gpu = entry;
+
   json_builder_begin_object (builder);
   cli_json_text (builder, "name", gpu->slug);
   cli_json_text (builder, "product", gpu->product);
@@ -29,7 +30,11 @@ add_gpu (JsonBuilder *builder, const TopoGpu *gpu)
     if (gpu->peak_flop_per_s[i] > 0)
       cli_json_number (builder, topo_dtype_name ((TopoDtype)i), gpu->peak_flop_per_s[i]);
   json_builder_end_object (builder);
+  cli_json_number (builder, "clock_hertz", gpu->clock_hertz);
+  cli_json_text (builder, "memory_kind", gpu->memory_kind);
   cli_json_number (builder, "hbm_bytes_per_s", gpu->hbm_bytes_per_s);
+  if (gpu->l2_bytes > 0)
+    cli_json_count (builder, "l2_bytes", (gint64)gpu->l2_bytes);
   cli_json_count (builder, "usable_bytes", (gint64)gpu->usable_bytes);
   cli_json_number (builder, "direct_bytes_per_s", topo_gpu_direct_bytes_per_s (gpu));
   cli_json_number (builder, "tdp_w", gpu->tdp_w);
@@ -70,8 +75,10 @@ print_gpus (const GPtrArray *gpus, gboolean csv)
 /* ---- machines ---- */
 
 static void
-add_machine (JsonBuilder *builder, const TopoMachine *machine)
+add_machine (JsonBuilder *builder, gconstpointer entry)
 {
+  const TopoMachine *machine = entry;
+
   json_builder_begin_object (builder);
   cli_json_text (builder, "name", machine->slug);
   cli_json_text (builder, "product", machine->name);
@@ -82,10 +89,13 @@ add_machine (JsonBuilder *builder, const TopoMachine *machine)
   cli_json_number (builder, "node_link_bytes_per_s", machine->node_link_bytes_per_s);
   cli_json_bool (builder, "nvls", machine->nvls);
   cli_json_text (builder, "fabric", topo_fabric_name (machine->fabric));
-  cli_json_number (builder, "nic_bytes_per_s_per_gpu", machine->nic_bytes_per_s_per_gpu);
+  cli_json_number (builder, "nic_bytes_per_s_per_gpu", machine->nic_share.bytes_per_s);
   cli_json_count (builder, "nics", machine->n_nics);
+  if (machine->rails > 0)
+    cli_json_count (builder, "rails", machine->rails);
   cli_json_number (builder, "price_usd_per_gpu_hour", machine->price_usd_per_gpu_hour);
   cli_json_text (builder, "price_as_of", machine->price_as_of);
+  cli_json_text (builder, "price_source", machine->price_source);
   cli_json_text (builder, "source", machine->source);
   json_builder_set_member_name (builder, "assumed");
   json_builder_begin_array (builder);
@@ -118,7 +128,7 @@ print_machines (const GPtrArray *machines, gboolean csv)
     cli_table_cell (table, "%s", topo_link_class_name (machine->node_link_class));
     cli_table_cell (table, "%.1f", machine->node_link_bytes_per_s / 1e9);
     cli_table_cell (table, "%s", topo_fabric_name (machine->fabric));
-    cli_table_cell (table, "%.0f", machine->nic_bytes_per_s_per_gpu * 8 / 1e9);
+    cli_table_cell (table, "%.0f", machine->nic_share.bytes_per_s * 8 / 1e9);
     cli_table_cell_owned (table,
                           isfinite (price) ? g_strdup_printf ("%.2f", price) : g_strdup (""));
     cli_table_cell (table, "%s", machine->price_as_of != NULL ? machine->price_as_of : "");
@@ -128,77 +138,23 @@ print_machines (const GPtrArray *machines, gboolean csv)
 
 /* ---- both ---- */
 
-typedef struct {
-  const char *option;
-  GPtrArray *(*load) (const char *catalog_dir, const char *name, GError **error);
-  void (*add) (JsonBuilder *builder, gconstpointer entry);
-  void (*print) (const GPtrArray *entries, gboolean csv);
-} Kind;
-
-static void
-add_gpu_entry (JsonBuilder *builder, gconstpointer entry)
-{
-  add_gpu (builder, entry);
-}
-
-static void
-add_machine_entry (JsonBuilder *builder, gconstpointer entry)
-{
-  add_machine (builder, entry);
-}
-
-static void
-print_json (const GPtrArray *entries, const Kind *kind, gboolean one)
-{
-  g_autoptr (JsonBuilder) builder = json_builder_new ();
-
-  if (!one)
-    json_builder_begin_array (builder);
-  for (guint i = 0; i < entries->len; i++)
-    kind->add (builder, g_ptr_array_index (entries, i));
-  if (!one)
-    json_builder_end_array (builder);
-  cli_json_print (builder);
-}
-
-static CliExit
-run_kind (const CliVerb *verb, int argc, char **argv, const Kind *kind)
-{
-  g_auto (CliCommon) common = { 0 };
-  g_autofree char *name = NULL;
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GPtrArray) entries = NULL;
-  CliExit code = CLI_DONE;
-  const GOptionEntry options[]
-      = { { kind->option, 0, 0, G_OPTION_ARG_STRING, &name, "One in full: slug or file", "NAME" },
-          G_OPTION_ENTRY_NULL };
-
-  if (!cli_parse (verb, argc, argv, options, 0, 0, &common, NULL, &code))
-    return code;
-  entries = kind->load (common.catalog, name, &error);
-  if (entries == NULL)
-    return cli_fail (&common, error);
-  if (common.json || (name != NULL && !common.csv))
-    print_json (entries, kind, name != NULL);
-  else
-    kind->print (entries, common.csv);
-  return CLI_DONE;
-}
-
 static CliExit
 run_machines (const CliVerb *verb, int argc, char **argv)
 {
-  static const Kind kind = { "machine", app_catalog_machines, add_machine_entry, print_machines };
+  static const CliCatalogKind kind
+      = { "machine", "One in full: slug or file", app_catalog_machines, add_machine, print_machines,
+          NULL };
 
-  return run_kind (verb, argc, argv, &kind);
+  return cli_catalog_list (verb, argc, argv, &kind);
 }
 
 static CliExit
 run_gpus (const CliVerb *verb, int argc, char **argv)
 {
-  static const Kind kind = { "gpu", app_catalog_gpus, add_gpu_entry, print_gpus };
+  static const CliCatalogKind kind
+      = { "gpu", "One in full: slug or file", app_catalog_gpus, add_gpu, print_gpus, NULL };
 
-  return run_kind (verb, argc, argv, &kind);
+  return cli_catalog_list (verb, argc, argv, &kind);
 }
 
 const CliVerb cli_machines = {

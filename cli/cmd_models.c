@@ -1,7 +1,6 @@
 /* cli/cmd_models.c - plait models: the models of the catalog, or one in full. */
 #include "app/catalog.h"
-#include "cli/cli.h"
-#include "cli/plan_json.h"
+#include "cli/catalog_list.h"
 
 #include "base/units.h"
 
@@ -61,8 +60,9 @@ add_attention (JsonBuilder *builder, const ModelAttention *attention)
 }
 
 static void
-add_model (JsonBuilder *builder, const ModelArch *arch)
+add_model (JsonBuilder *builder, gconstpointer entry)
 {
+  const ModelArch *arch = entry;
   json_builder_begin_object (builder);
   cli_json_text (builder, "name", arch->name);
   cli_json_text (builder, "family", arch->family);
@@ -127,8 +127,9 @@ print_table (const GPtrArray *models, gboolean csv)
 }
 
 static void
-print_one (const ModelArch *arch)
+print_one (gconstpointer entry)
 {
+  const ModelArch *arch = entry;
   g_autofree char *text = model_arch_to_ini (arch);
   g_autofree char *total = base_units_format_count (model_params_total (arch));
   g_autofree char *active = base_units_format_count (model_params_active (arch));
@@ -138,44 +139,17 @@ print_one (const ModelArch *arch)
     printf ("# assumed: %s\n", (const char *)g_ptr_array_index (arch->assumed, i));
 }
 
-static void
-print_json (const GPtrArray *models, gboolean one)
-{
-  g_autoptr (JsonBuilder) builder = json_builder_new ();
-
-  if (!one)
-    json_builder_begin_array (builder);
-  for (guint i = 0; i < models->len; i++)
-    add_model (builder, g_ptr_array_index (models, i));
-  if (!one)
-    json_builder_end_array (builder);
-  cli_json_print (builder);
-}
-
 static CliExit
 run (const CliVerb *verb, int argc, char **argv)
 {
-  g_auto (CliCommon) common = { 0 };
-  g_autofree char *name = NULL;
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GPtrArray) models = NULL;
-  CliExit code = CLI_DONE;
-  const GOptionEntry entries[] = { { "model", 0, 0, G_OPTION_ARG_STRING, &name,
-                                     "One model in full: slug, INI file or config.json", "MODEL" },
-                                   G_OPTION_ENTRY_NULL };
+  static const CliCatalogKind kind = { "model",
+                                       "One model in full: slug, INI file or config.json",
+                                       app_catalog_models,
+                                       add_model,
+                                       print_table,
+                                       print_one };
 
-  if (!cli_parse (verb, argc, argv, entries, 0, 0, &common, NULL, &code))
-    return code;
-  models = app_catalog_models (common.catalog, name, &error);
-  if (models == NULL)
-    return cli_fail (&common, error);
-  if (common.json)
-    print_json (models, name != NULL);
-  else if (name != NULL && !common.csv)
-    print_one (g_ptr_array_index (models, 0));
-  else
-    print_table (models, common.csv);
-  return CLI_DONE;
+  return cli_catalog_list (verb, argc, argv, &kind);
 }
 
 const CliVerb cli_models = {

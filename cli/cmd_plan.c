@@ -6,6 +6,7 @@
 #include "cli/plan_text.h"
 #include "cli/sensitivity.h"
 
+#include "base/cpus.h"
 #include "base/units.h"
 
 #include <math.h>
@@ -14,7 +15,7 @@
 typedef struct {
   char *model, *machine, *gpu, *what_if, *profile, *calibration, *layout;
   char *gpus, *global_batch, *seq, *dropout;
-  char *max_oom_risk, *keep, *jobs, *top, *limit;
+  char *max_oom_risk, *keep, *jobs, *top, *limit, *simulate, *rank;
   char *objective, *tokens, *deadline;
   gboolean exhaustive, explain, no_store, pareto, sensitivity;
 } Options;
@@ -22,10 +23,10 @@ typedef struct {
 static void
 options_clear (Options *o)
 {
-  char **all[]
-      = { &o->model, &o->machine,      &o->gpu,   &o->profile,   &o->calibration,  &o->layout,
-          &o->gpus,  &o->global_batch, &o->seq,   &o->dropout,   &o->max_oom_risk, &o->keep,
-          &o->jobs,  &o->top,          &o->limit, &o->objective, &o->tokens,       &o->deadline };
+  char **all[] = { &o->model,        &o->machine, &o->gpu,          &o->profile,  &o->calibration,
+                   &o->layout,       &o->gpus,    &o->global_batch, &o->seq,      &o->dropout,
+                   &o->max_oom_risk, &o->keep,    &o->jobs,         &o->top,      &o->limit,
+                   &o->objective,    &o->tokens,  &o->deadline,     &o->simulate, &o->rank };
 
   for (gsize i = 0; i < G_N_ELEMENTS (all); i++)
     g_clear_pointer (all[i], g_free);
@@ -76,7 +77,7 @@ static gboolean
 ask_limits (const Options *o, Asked *asked, GError **error)
 {
   guint64 keep = 100;
-  guint64 jobs = g_get_num_processors ();
+  guint64 jobs = base_cpus_count ();
 
   asked->top = 10;
   asked->request.max_oom_risk = 0.10;
@@ -94,11 +95,39 @@ ask_limits (const Options *o, Asked *asked, GError **error)
   return TRUE;
 }
 
+/* How many of the best are played, and whether that orders them. */
+static gboolean
+ask_simulation (const Options *o, AppPlanRequest *request, GError **error)
+{
+  guint64 simulate = 10;
+
+  if (!cli_count ("--simulate", o->simulate, 0, 100000, &simulate, error))
+    return FALSE;
+  request->simulate = (guint)simulate;
+  request->rank_simulated = g_strcmp0 (o->rank, "simulated") == 0;
+  if (o->rank == NULL || request->rank_simulated || g_str_equal (o->rank, "step"))
+    return TRUE;
+  g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "--rank: found '%s', expected step or simulated",
+               o->rank);
+  return FALSE;
+}
+
 static void
 show_progress (const char *point, guint64 done, guint64 total, gpointer unused)
 {
   (void)unused;
   cli_progress (point, done, total);
+}
+
+/* The live machine without GPUs has as many devices as the largest plan. */
+static guint32
+live_ranks (const GArray *gpus)
+{
+  guint64 most = 1;
+
+  for (guint i = 0; i < gpus->len; i++)
+    most = MAX (most, g_array_index (gpus, guint64, i));
+  return (guint32)most;
 }
 
 static gboolean
@@ -114,7 +143,8 @@ ask (const Options *o, const CliCommon *common, Asked *asked, GError **error)
                           error)
       || !cli_count_list ("--seq", o->seq, FALSE, 1, 1u << 30, &asked->seqs, error)
       || !cli_ratio ("--dropout", o->dropout, &dropout, error) || !ask_limits (o, asked, error)
-      || !cli_rank_parse (o->objective, o->pareto, o->tokens, o->deadline, &asked->rank, error))
+      || !cli_rank_parse (o->objective, o->pareto, o->tokens, o->deadline, &asked->rank, error)
+      || !ask_simulation (o, &asked->request, error))
     return FALSE;
   request->inputs = (AppInputs){
     .catalog_dir = common->catalog,
@@ -123,6 +153,8 @@ ask (const Options *o, const CliCommon *common, Asked *asked, GError **error)
     .what_if = o->what_if,
     .profile = o->profile,
     .calibration = o->calibration,
+    .db_path = cli_db_path (common),
+    .live_ranks = live_ranks (asked->gpus),
     .dropout = dropout,
   };
   request->machines = (const char *const *)asked->machines;
@@ -475,6 +507,10 @@ run (const CliVerb *verb, int argc, char **argv)
       "TIME" },
     { "sensitivity", 0, 0, G_OPTION_ARG_NONE, &o.sensitivity,
       "What 10 % more of each resource does to the best plan", NULL },
+    { "simulate", 0, 0, G_OPTION_ARG_STRING, &o.simulate,
+      "Of the best, so many are played event by event (10)", "N" },
+    { "rank", 0, 0, G_OPTION_ARG_STRING, &o.rank,
+      "Order those by 'step' (predicted, the default) or 'simulated'", "WORD" },
     { "exhaustive", 0, 0, G_OPTION_ARG_NONE, &o.exhaustive, "Cost every layout, prune nothing",
       NULL },
     { "explain", 0, 0, G_OPTION_ARG_NONE, &o.explain, "Count refused layouts by reason", NULL },

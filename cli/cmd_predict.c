@@ -1,5 +1,5 @@
 /* cli/cmd_predict.c - plait predict: one layout, one prediction. */
-#include "app/predict.h"
+#include "app/fixes.h"
 #include "cli/cli.h"
 #include "cli/plan_text.h"
 
@@ -41,6 +41,8 @@ make_request (const Options *o, const CliCommon *common, AppPredictRequest *requ
     .what_if = o->what_if,
     .profile = o->profile,
     .calibration = o->calibration,
+    .db_path = common->db,
+    .live_ranks = (guint32)MIN (request->gpus, G_MAXUINT32),
     .dropout = dropout,
   };
   return TRUE;
@@ -53,7 +55,9 @@ run (const CliVerb *verb, int argc, char **argv)
   g_auto (CliCommon) common = { 0 };
   g_autoptr (GError) error = NULL;
   g_autoptr (DbPlan) plan = NULL;
+  g_autoptr (GPtrArray) fixes = NULL;
   AppPredictRequest request = { 0 };
+  gboolean with_fixes = FALSE;
   CliExit code = CLI_DONE;
   const GOptionEntry entries[] = {
     { "model", 0, 0, G_OPTION_ARG_STRING, &o.model, "Model: slug or file", "MODEL" },
@@ -70,6 +74,8 @@ run (const CliVerb *verb, int argc, char **argv)
     { "layout", 0, 0, G_OPTION_ARG_STRING, &o.layout, "Layout, for example tp=8,pp=2,mbs=1",
       "LAYOUT" },
     { "dropout", 0, 0, G_OPTION_ARG_STRING, &o.dropout, "Dropout instead of the model's", "RATIO" },
+    { "fixes", 0, 0, G_OPTION_ARG_NONE, &with_fixes,
+      "With --json: also what lowers the memory risk", NULL },
     G_OPTION_ENTRY_NULL
   };
 
@@ -80,7 +86,9 @@ run (const CliVerb *verb, int argc, char **argv)
   plan = app_predict (&request, &error);
   if (plan == NULL || (common.db != NULL && !app_predict_store (plan, common.db, &error)))
     return cli_fail (&common, error);
-  cli_output_plan (plan, &common);
+  if (with_fixes || (!common.csv && !common.json))
+    fixes = app_fixes (&request, NULL);
+  cli_output_plan (plan, fixes, &common);
   return plan->plan.prediction.fits ? CLI_DONE : CLI_NO;
 }
 

@@ -1,22 +1,23 @@
 /* cli/cmd_profiles.c - plait profiles: what frameworks do with a layout. */
 #include "app/catalog.h"
-#include "cli/cli.h"
-#include "cli/plan_json.h"
+#include "cli/catalog_list.h"
 
 static void
-add_profile (JsonBuilder *builder, const ModelProfile *p)
+add_profile (JsonBuilder *builder, gconstpointer entry)
 {
+  const ModelProfile *p = entry;
   const struct {
     const char *key;
     gboolean value;
   } switches[] = {
     { "fused_norm", p->fused_norm },
     { "fused_activation", p->fused_activation },
-    { "fused_rope", p->fused_rope },
     { "fused_residual", p->fused_residual },
     { "fused_cross_entropy", p->fused_cross_entropy },
     { "compiled", p->compiled },
     { "keeps_everything", p->keeps_everything },
+    { "selective_by_op", p->selective_by_op },
+    { "keeps_stage_output", p->keeps_stage_output },
     { "shards_main_grad_zero1", p->shards_main_grad_zero1 },
     { "overlap_tp", p->overlap_tp },
     { "overlap_dp", p->overlap_dp },
@@ -39,6 +40,7 @@ add_profile (JsonBuilder *builder, const ModelProfile *p)
     { "reduce_bytes", p->reduce_bytes },
     { "logits_peak_bytes", p->logits_peak_bytes },
     { "logits_kept_bytes", p->logits_kept_bytes },
+    { "context_bytes", p->context_bytes },
   };
 
   json_builder_begin_object (builder);
@@ -53,7 +55,9 @@ add_profile (JsonBuilder *builder, const ModelProfile *p)
   for (gsize i = 0; i < G_N_ELEMENTS (numbers); i++)
     cli_json_number (builder, numbers[i].key, numbers[i].value);
   cli_json_count (builder, "bucket_elements", (gint64)p->bucket_elements);
+  cli_json_count (builder, "live_elements", (gint64)p->live_elements);
   cli_json_count (builder, "fsdp_units_in_flight", p->fsdp_units_in_flight);
+  cli_json_count (builder, "max_zero", p->max_zero);
   cli_json_count (builder, "max_zero_with_pp", p->max_zero_with_pp);
   cli_json_count (builder, "loss_chunks", p->loss_chunks);
   cli_json_count (builder, "vocab_multiple", p->vocab_multiple);
@@ -89,42 +93,15 @@ print_table (const GPtrArray *profiles, gboolean csv)
   cli_table_print (table, stdout, csv);
 }
 
-static void
-print_json (const GPtrArray *profiles, gboolean one)
-{
-  g_autoptr (JsonBuilder) builder = json_builder_new ();
-
-  if (!one)
-    json_builder_begin_array (builder);
-  for (guint i = 0; i < profiles->len; i++)
-    add_profile (builder, g_ptr_array_index (profiles, i));
-  if (!one)
-    json_builder_end_array (builder);
-  cli_json_print (builder);
-}
-
 static CliExit
 run (const CliVerb *verb, int argc, char **argv)
 {
-  g_auto (CliCommon) common = { 0 };
-  g_autofree char *name = NULL;
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GPtrArray) profiles = NULL;
-  CliExit code = CLI_DONE;
-  const GOptionEntry entries[] = { { "profile", 0, 0, G_OPTION_ARG_STRING, &name,
-                                     "One profile in full: slug or file", "PROFILE" },
-                                   G_OPTION_ENTRY_NULL };
+  static const CliCatalogKind kind = {
+    "profile", "One profile in full: slug or file", app_catalog_profiles, add_profile, print_table,
+    NULL
+  };
 
-  if (!cli_parse (verb, argc, argv, entries, 0, 0, &common, NULL, &code))
-    return code;
-  profiles = app_catalog_profiles (common.catalog, name, &error);
-  if (profiles == NULL)
-    return cli_fail (&common, error);
-  if (common.json || (name != NULL && !common.csv))
-    print_json (profiles, name != NULL);
-  else
-    print_table (profiles, common.csv);
-  return CLI_DONE;
+  return cli_catalog_list (verb, argc, argv, &kind);
 }
 
 const CliVerb cli_profiles = {

@@ -1,4 +1,5 @@
 /* cli/cmd_show.c - plait show, plait compare: stored plans. */
+#include "app/fixes.h"
 #include "app/stored.h"
 #include "cli/cli.h"
 #include "cli/plan_json.h"
@@ -15,14 +16,23 @@ run_show (const CliVerb *verb, int argc, char **argv)
   g_auto (GStrv) rest = NULL;
   g_autoptr (GError) error = NULL;
   g_autoptr (DbPlan) plan = NULL;
+  g_autoptr (GPtrArray) fixes = NULL;
+  gboolean with_fixes = FALSE;
   CliExit code = CLI_DONE;
+  const GOptionEntry entries[] = { { "fixes", 0, 0, G_OPTION_ARG_NONE, &with_fixes,
+                                     "With --json: also what lowers the memory risk", NULL },
+                                   G_OPTION_ENTRY_NULL };
 
-  if (!cli_parse (verb, argc, argv, NULL, 1, 1, &common, &rest, &code))
+  if (!cli_parse (verb, argc, argv, entries, 1, 1, &common, &rest, &code))
     return code;
   plan = app_stored_plan (cli_db_path (&common), rest[0], &error);
   if (plan == NULL)
     return cli_fail (&common, error);
-  cli_output_plan (plan, &common);
+  if (with_fixes || (!common.csv && !common.json))
+    fixes = app_fixes_of_plan (plan, common.catalog, &error);
+  if (error != NULL && !common.quiet)
+    fprintf (stderr, "fixes of the memory risk are not worked out: %s\n", error->message);
+  cli_output_plan (plan, fixes, &common);
   return CLI_DONE;
 }
 
@@ -32,7 +42,9 @@ const CliVerb cli_show = {
   .summary = "A stored plan in full",
   .description
   = "PLAN is a plan id (see 'plait query \"select * from best_plan\"') or 'best', the\n"
-    "best plan of the last run.",
+    "best plan of the last run. Below it: what would lower the risk of running out of memory\n"
+    "(recompute, tp, pp, cp, micro-batch, sharding, growing segments, the optimizer on the host),\n"
+    "cheapest in time first.",
   .run = run_show,
 };
 

@@ -109,6 +109,10 @@ print_text (const TopoReading *reading, gboolean csv)
   if (csv)
     return;
   puts ("");
+  if (reading->machine != NULL && reading->measurements->len > 0) {
+    print_measurements (reading->measurements, csv);
+    puts ("");
+  }
   print_words (reading);
 }
 

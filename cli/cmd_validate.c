@@ -1,12 +1,13 @@
 /* cli/cmd_validate.c - plait validate: predictions against measured runs. */
 #include "cli/cli.h"
 #include "cli/collectives_json.h"
+#include "cli/gemm_json.h"
 #include "cli/plan_json.h"
 #include "cli/validate_json.h"
 
 typedef struct {
   char *phase, *by, *crash_labels, *calibration, *mem_kind, *mem_scope, *worst;
-  gboolean residuals, collectives;
+  gboolean residuals, collectives, gemm;
 } Options;
 
 static void
@@ -113,11 +114,20 @@ run (const CliVerb *verb, int argc, char **argv)
             "Where rows measured that leave mem_scope empty", "SCOPE" },
           { "collectives", 0, 0, G_OPTION_ARG_NONE, &o.collectives,
             "FILE holds nccl-tests figures instead of runs", NULL },
+          { "gemm", 0, 0, G_OPTION_ARG_NONE, &o.gemm,
+            "FILE or folder holds times of single kernels instead of runs", NULL },
           { "worst", 0, 0, G_OPTION_ARG_STRING, &o.worst, "Worst rows to show (10)", "N" },
           G_OPTION_ENTRY_NULL };
 
   if (!cli_parse (verb, argc, argv, entries, 1, 64, &common, &files, &code))
     return code;
+  if (o.collectives && o.gemm) {
+    error = g_error_new (CLI_ERROR, CLI_ERROR_USAGE,
+                         "--collectives and --gemm name two kinds of files: give one");
+    return cli_fail (&common, error);
+  }
+  if (o.gemm)
+    return cli_validate_gemm (&common, o.calibration, (const char *const *)files, o.residuals);
   if (o.collectives)
     return cli_validate_collectives (&common, o.calibration, (const char *const *)files,
                                      o.residuals);

@@ -257,3 +257,15 @@ cli_require (const char *option, const char *value, const char *example, GError 
                option, example);
   return FALSE;
 }
+
+char **
+cli_command_line (int argc, char **argv)
+{
+  GPtrArray *words = g_ptr_array_new ();
+
+  g_ptr_array_add (words, g_strdup ("plait"));
+  for (int i = 0; i < argc; i++)
+    g_ptr_array_add (words, g_strdup (argv[i]));
+  g_ptr_array_add (words, NULL);
+  return (char **)g_ptr_array_free (words, FALSE);
+}

@@ -185,8 +185,34 @@ add_prediction (JsonBuilder *builder, const DbPredictionRecord *prediction)
   cli_json_number (builder, "cost_usd_per_1e12_tokens", prediction->cost_usd_per_1e12_tokens);
 }
 
+static void
+add_fixes (JsonBuilder *builder, const GPtrArray *fixes)
+{
+  json_builder_set_member_name (builder, "fixes");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < fixes->len; i++) {
+    const AppFix *fix = g_ptr_array_index (fixes, i);
+
+    json_builder_begin_object (builder);
+    cli_json_text (builder, "change", fix->what);
+    cli_json_text (builder, "layout_text", fix->layout_text);
+    cli_json_number (builder, "step_s", fix->step_s);
+    cli_json_number (builder, "step_ratio", 1 + fix->cost_ratio);
+    cli_json_number (builder, "oom_risk", fix->oom_risk);
+    cli_json_count (builder, "peak_bytes", (gint64)fix->peak_bytes);
+    json_builder_end_object (builder);
+  }
+  json_builder_end_array (builder);
+}
+
 void
 cli_json_plan (JsonBuilder *builder, const DbPlan *plan)
+{
+  cli_json_plan_with_fixes (builder, plan, NULL);
+}
+
+void
+cli_json_plan_with_fixes (JsonBuilder *builder, const DbPlan *plan, const GPtrArray *fixes)
 {
   const DbPlanRecord *record = &plan->plan;
   const DbStageMemoryRecord *fullest = fullest_stage (record);
@@ -207,5 +233,7 @@ cli_json_plan (JsonBuilder *builder, const DbPlan *plan)
     add_memory (builder, fullest);
   add_stages (builder, record);
   add_groups_and_assumed (builder, record);
+  if (fixes != NULL)
+    add_fixes (builder, fixes);
   json_builder_end_object (builder);
 }

@@ -75,8 +75,9 @@ static void
 print_stages (const DbPlanRecord *plan)
 {
   static const char *const headers[]
-      = { "stage",   "layers", "in flight", "weights", "grads", "optim", "activ", "logits",
-          "gathers", "comm",   "work",      "context", "frag",  "peak",  "risk" };
+      = { "stage", "layers", "in flight", "weights", "grads", "optim",
+          "activ", "logits", "gathers",   "comm",    "work",  "context",
+          "frag",  "alloc",  "reserved",  "peak",    "risk" };
   g_autoptr (CliTable) table = cli_table_new ();
 
   puts ("\nMemory per GPU by pipeline stage, GiB");
@@ -87,7 +88,8 @@ print_stages (const DbPlanRecord *plan)
     const guint64 parts[] = { row->weights_bytes,       row->gradients_bytes, row->optimizer_bytes,
                               row->activations_bytes,   row->logits_bytes,    row->gathers_bytes,
                               row->comm_buffers_bytes,  row->workspace_bytes, row->context_bytes,
-                              row->fragmentation_bytes, row->peak_bytes };
+                              row->fragmentation_bytes, row->allocated_bytes, row->reserved_bytes,
+                              row->peak_bytes };
 
     cli_table_row (table);
     cli_table_cell (table, "%" G_GINT64_FORMAT, row->stage);
@@ -139,11 +141,38 @@ cli_print_plan (const DbPlan *plan, const CliCommon *common)
   }
 }
 
+static void
+print_fixes (const GPtrArray *fixes)
+{
+  g_autoptr (CliTable) table = cli_table_new ();
+
+  if (fixes == NULL || fixes->len == 0)
+    return;
+  puts ("\nWhat lowers the risk of running out of memory, cheapest in time first");
+  cli_table_column (table, "change", CLI_LEFT);
+  cli_table_column (table, "risk", CLI_RIGHT);
+  cli_table_column (table, "peak GiB", CLI_RIGHT);
+  cli_table_column (table, "step", CLI_RIGHT);
+  cli_table_column (table, "cost", CLI_RIGHT);
+  for (guint i = 0; i < fixes->len; i++) {
+    const AppFix *fix = g_ptr_array_index (fixes, i);
+
+    cli_table_row (table);
+    cli_table_cell (table, "%s", fix->what);
+    cli_table_cell_owned (table, cli_format_risk (fix->oom_risk));
+    cli_table_cell (table, "%.1f", (double)fix->peak_bytes / GIB);
+    cli_table_cell_owned (table, base_units_format_seconds (fix->step_s));
+    cli_table_cell (table, "%+.1f %%", 100 * fix->cost_ratio);
+  }
+  cli_table_print (table, stdout, FALSE);
+}
+
 /* ---- many plans ---- */
 
-static const char *const text_headers[]
-    = { "rank",     "layout",  "step", "10 % … 90 %", "tok/s/GPU", "MFU", "peak of usable GiB",
-        "OOM risk", "compute", "tp",   "ep+cp",       "bubble",    "dp",  "other" };
+static const char *const text_headers[] = { "rank",      "layout",    "step", "10 % … 90 %",
+                                            "simulated", "tok/s/GPU", "MFU",  "peak of usable GiB",
+                                            "OOM risk",  "compute",   "tp",   "ep+cp",
+                                            "bubble",    "dp",        "other" };
 static const char *const csv_headers[] = { "model",
                                            "machine",
                                            "gpus",
@@ -249,6 +278,10 @@ cli_plan_table_add (CliTable *table, const DbPlan *plan, gboolean csv, gboolean 
   cli_table_cell (table, "%s", record->layout_text);
   cli_table_cell_owned (table, base_units_format_seconds (p->step_s));
   cli_table_cell (table, "%s … %s", low, high);
+  if (isfinite (p->simulated_s))
+    cli_table_cell_owned (table, base_units_format_seconds (p->simulated_s));
+  else
+    cli_table_cell (table, "%s", "");
   cli_table_cell (table, "%.0f", p->tokens_per_s_per_gpu);
   cli_table_cell (table, "%.1f %%", 100 * p->mfu);
   cli_table_cell (table, "%.1f of %.1f", (double)p->peak_bytes / GIB,
@@ -266,18 +299,20 @@ cli_plan_table_add (CliTable *table, const DbPlan *plan, gboolean csv, gboolean 
 /* ---- one plan, as asked ---- */
 
 void
-cli_output_plan (const DbPlan *plan, const CliCommon *common)
+cli_output_plan (const DbPlan *plan, const GPtrArray *fixes, const CliCommon *common)
 {
   if (common->json) {
     g_autoptr (JsonBuilder) builder = json_builder_new ();
 
-    cli_json_plan (builder, plan);
+    cli_json_plan_with_fixes (builder, plan, fixes);
     cli_json_print (builder);
   } else if (common->csv) {
     g_autoptr (CliTable) table = cli_plan_table_new (TRUE, TRUE);
 
     cli_plan_table_add (table, plan, TRUE, TRUE);
     cli_table_print (table, stdout, TRUE);
-  } else
+  } else {
     cli_print_plan (plan, common);
+    print_fixes (fixes);
+  }
 }

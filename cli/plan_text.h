@@ -5,8 +5,9 @@
 G_BEGIN_DECLS
 /* Everything about one plan: headline, where the time goes, memory by stage, groups, assumptions. */
 void cli_print_plan (const DbPlan *plan, const CliCommon *common);
-/* One plan as the common options ask: JSON, a line of CSV, or the above. */
-void cli_output_plan (const DbPlan *plan, const CliCommon *common);
+/* One plan as the common options ask: JSON, a line of CSV, or the above.
+ * @fixes: (nullable) of AppFix, ranked */
+void cli_output_plan (const DbPlan *plan, const GPtrArray *fixes, const CliCommon *common);
 /* A table of plans; add rows with cli_plan_table_add. */
 CliTable *cli_plan_table_new (gboolean csv, gboolean with_price);
 void cli_plan_table_add (CliTable *table, const DbPlan *plan, gboolean csv, gboolean with_price);

@@ -83,6 +83,7 @@ add_oom (JsonBuilder *builder, const AppOomStats *oom)
   cli_json_count (builder, "ran_above_half", oom->ran_above_half);
   cli_json_number (builder, "brier", oom->brier);
   cli_json_number (builder, "noisy_auc", oom->noisy_auc);
+  cli_json_number (builder, "noisy_auc_pp8", oom->noisy_auc_pp8);
   add_reliability (builder, oom);
   json_builder_end_object (builder);
 }
@@ -130,6 +131,14 @@ add_residual (JsonBuilder *builder, const AppValidateRow *row)
   cli_json_number (builder, "predicted_bytes", row->predicted_bytes);
   cli_json_number (builder, "measured_bytes", row->measured_bytes);
   cli_json_text (builder, "mem_kind", has_memory ? app_mem_kind_name (row->mem_kind) : NULL);
+  cli_json_count (builder, "memory_stage", row->memory_stage);
+  begin (builder, "memory_bytes");
+  for (guint i = 0; i < COST_MEMORY_N_KINDS; i++)
+    cli_json_count (builder, cost_memory_kind_name ((CostMemoryKind)i),
+                    (gint64)row->memory.bytes[i]);
+  json_builder_end_object (builder);
+  cli_json_count (builder, "need_bytes", (gint64)row->need_bytes);
+  cli_json_count (builder, "usable_bytes", (gint64)row->usable_bytes);
   cli_json_number (builder, "oom_risk", row->oom_risk);
   cli_json_bool (builder, "ran", row->ran);
   json_builder_set_member_name (builder, "assumed");

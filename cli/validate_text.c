@@ -103,7 +103,8 @@ print_oom (const AppOomStats *oom)
   if (!isnan (oom->brier))
     printf ("; Brier %.4f", oom->brier);
   if (!isnan (oom->noisy_auc))
-    printf ("; AUC of the crash labels %.3f", oom->noisy_auc);
+    printf ("; AUC of the crash labels %.3f, up to 8 stages %.3f", oom->noisy_auc,
+            oom->noisy_auc_pp8);
   printf ("\n  risk of        runs  mean risk  ran out\n");
   for (guint i = 0; i < G_N_ELEMENTS (oom->bin_n); i++)
     if (oom->bin_n[i] > 0)

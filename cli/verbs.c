@@ -2,9 +2,9 @@
 #include "cli/cli.h"
 
 const CliVerb *const cli_verbs[] = {
-  &cli_plan,      &cli_predict, &cli_show,       &cli_compare, &cli_query, &cli_models,
-  &cli_machines,  &cli_gpus,    &cli_profiles,   &cli_shard,   &cli_topo,  &cli_validate,
-  &cli_calibrate, &cli_exec,    &cli_collective, NULL,
+  &cli_plan,      &cli_predict, &cli_show,       &cli_compare,  &cli_query, &cli_models,
+  &cli_machines,  &cli_gpus,    &cli_profiles,   &cli_shard,    &cli_topo,  &cli_validate,
+  &cli_calibrate, &cli_exec,    &cli_collective, &cli_simulate, NULL,
 };
 
 const CliVerb *

@@ -23,7 +23,11 @@ flash_s (const CostAttentionContext *context, const ModelAttentionShape *shape, 
       = pow (gpu->attention_portable_ratio, context->numbers->profile.attention_portable_ratio);
   double rate = context->peak_flop_per_s * gpu->attention_ratio[shape->kernel] * portable * by_size;
   double flop = model_attention_flop (shape);
-  return backward ? FLASH_BACKWARD * flop / (rate * gpu->attention_backward_ratio) : flop / rate;
+  if (!backward)
+    return flop / rate;
+  /* backward kernels hold tiles of the larger head size for q·k and v alike */
+  double padded = MAX (shape->dim_qk, shape->dim_v) / dim;
+  return FLASH_BACKWARD * flop * padded / (rate * gpu->attention_backward_ratio);
 }
 
 static double

@@ -134,17 +134,28 @@ stretch (CostBlock *block, guint first, guint n, double least_s)
   }
 }
 
-static void
-apply_host_bound (CostBlock *block, const Walk *walk, const ModelSegment *segment)
+/* Graphs of layers leave out the experts, whose shapes change with the routing. */
+static double
+host_s (const Walk *walk, ModelCudaGraph graph)
 {
-  const CostNumbers *numbers = walk->context->numbers;
-  double host_s = numbers->profile.host_layer_s;
+  const CostStepNumbers *step = &walk->context->numbers->step;
+  double layer_s = walk->context->numbers->profile.host_layer_s;
+  double experts_s = walk->local_experts * step->expert_host_s;
   if (walk->local_experts > 0)
-    host_s = host_s * numbers->step.moe_host_factor
-             + walk->local_experts * numbers->step.expert_host_s;
+    layer_s *= step->moe_host_factor;
+  if (graph == MODEL_GRAPH_FULL_ITERATION)
+    return (layer_s + experts_s) * step->graph_full_ratio;
+  return layer_s * (graph == MODEL_GRAPH_LAYER ? step->graph_layer_ratio : 1) + experts_s;
+}
+
+static void
+apply_host_bound (CostBlock *block, const Walk *walk, const ModelLayout *layout,
+                  const ModelSegment *segment)
+{
+  double least_s = host_s (walk, layout->cuda_graph);
   double rebuilt = segment->n_forward > 0 ? (double)segment->n_recompute / segment->n_forward : 0;
-  stretch (block, COST_PASS_FORWARD, 1, host_s / 3);
-  stretch (block, COST_PASS_BACKWARD_INPUT, 2, host_s * (2 + rebuilt) / 3);
+  stretch (block, COST_PASS_FORWARD, 1, least_s / 3);
+  stretch (block, COST_PASS_BACKWARD_INPUT, 2, least_s * (2 + rebuilt) / 3);
 }
 
 static guint64
@@ -165,15 +176,16 @@ cost_block_init (CostBlock *block, const CostContext *context, const ModelLayout
                  const ModelSegment *segment)
 {
   const CostNumbers *numbers = context->numbers;
-  double overlap = layout->overlap_tp ? numbers->profile.overlap_tp_ratio
-                                      : numbers->step.unoverlapped_tp_ratio;
+  /* Userbuffers and asynchronous collectives act on sequence-parallel ones only. */
+  double overlap = layout->overlap_tp && layout->sp ? numbers->profile.overlap_tp_ratio
+                                                    : numbers->step.unoverlapped_tp_ratio;
   Walk walk = { .context = context, .tp_exposed_ratio = 1 - overlap };
   memset (block, 0, sizeof *block);
   for (guint i = 0; i < segment->n_ops; i++)
     add_op (block, &walk, &segment->ops[i]);
   finish_exposure (block, &walk);
   if (segment->part == MODEL_PART_BLOCK)
-    apply_host_bound (block, &walk, segment);
+    apply_host_bound (block, &walk, layout, segment);
   model_segment_memory (segment, &block->memory);
   block->weight_count = segment->weight_count;
   block->expert_weight_count = segment->expert_weight_count;

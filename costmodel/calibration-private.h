@@ -16,7 +16,7 @@ typedef enum {
   COST_SECTION_N_KINDS
 } CostSection;
 
-#define COST_MAX_KEYS 32 /* of one section */
+#define COST_MAX_KEYS 64 /* of one section */
 
 /* One key: where its number goes in the struct of its section. */
 typedef struct {
@@ -24,6 +24,7 @@ typedef struct {
   BaseDim dim;
   gsize offset;
   double min, max;
+  double neutral; /* what holds where nobody gives it; NaN: somebody has to */
 } CostKey;
 
 typedef struct {
@@ -41,7 +42,7 @@ typedef struct {
   char *source;     /* (owned) */
   char **gpus;      /* (owned) strv: slugs a generation's numbers were read on */
   gboolean assumed; /* nobody measured it */
-  guint32 set;      /* bit per key of the section */
+  guint64 set;      /* bit per key of the section */
   double value[COST_MAX_KEYS], spread[COST_MAX_KEYS];
 } CostCalibrationGroup;
 
@@ -55,6 +56,14 @@ struct _CostCalibration {
 /* The group of @section called @name (NULL where it isn't named), or NULL. (borrowed) */
 const CostCalibrationGroup *cost_calibration_find (const CostCalibration *calibration,
                                                    CostSection section, const char *name);
+/* An empty group in its place. (borrowed) */
+CostCalibrationGroup *cost_calibration_add_group (CostCalibration *calibration, CostSection section,
+                                                  const char *name, const char *source);
 /* "gpu hopper", "step". Returns: (owned) */
 char *cost_calibration_group_title (const CostCalibrationGroup *group);
+/* Splits "gpu hopper" into section and name. FALSE: no group of a calibration. */
+gboolean cost_calibration_split_title (const char *title, CostSection *out_section,
+                                       const char **out_name);
+const CostKey *cost_calibration_key (CostSection section, const char *key); /* (nullable) */
+const char *cost_calibration_unit_of (BaseDim dim);
 G_END_DECLS

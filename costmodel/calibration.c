@@ -47,6 +47,15 @@ cost_calibration_find (const CostCalibration *calibration, CostSection section, 
   return NULL;
 }
 
+const CostKey *
+cost_calibration_key (CostSection section, const char *key)
+{
+  for (guint i = 0; i < cost_sections[section].n_keys; i++)
+    if (strcmp (cost_sections[section].keys[i].name, key) == 0)
+      return &cost_sections[section].keys[i];
+  return NULL;
+}
+
 char *
 cost_calibration_group_title (const CostCalibrationGroup *group)
 {
@@ -136,7 +145,7 @@ read_group (BaseIni *ini, const char *title, CostCalibrationGroup *group, GError
       continue;
     if (!read_value (ini, title, &schema->keys[i], &group->value[i], &group->spread[i], error))
       return FALSE;
-    group->set |= 1u << i;
+    group->set |= G_GUINT64_CONSTANT (1) << i;
   }
   return TRUE;
 }
@@ -145,10 +154,10 @@ read_group (BaseIni *ini, const char *title, CostCalibrationGroup *group, GError
 static gboolean
 check_name (BaseIni *ini, const char *title, CostSection section, const char *name, GError **error)
 {
-  static const char *const regimes[] = { "node", "network", "unseen", NULL };
+  static const char *const regimes[] = { "node", "network", "unseen", "curve", NULL };
   if (section == COST_SECTION_SPREAD && !g_strv_contains (regimes, name)) {
-    base_ini_set_error (ini, title, NULL, error, "no regime '%s': expected node, network or unseen",
-                        name);
+    base_ini_set_error (ini, title, NULL, error,
+                        "no regime '%s': expected node, network, unseen or curve", name);
     return FALSE;
   }
   TopoLinkClass link_class;
@@ -169,8 +178,8 @@ check_name (BaseIni *ini, const char *title, CostSection section, const char *na
 }
 
 /* Splits "gpu hopper" into section and name. FALSE: no group of a calibration. */
-static gboolean
-split_title (const char *title, CostSection *out_section, const char **out_name)
+gboolean
+cost_calibration_split_title (const char *title, CostSection *out_section, const char **out_name)
 {
   for (guint i = 0; i < COST_SECTION_N_KINDS; i++) {
     const CostSectionSchema *schema = &cost_sections[i];
@@ -197,6 +206,19 @@ compare_groups (gconstpointer a, gconstpointer b)
   return g_strcmp0 (left->name, right->name);
 }
 
+CostCalibrationGroup *
+cost_calibration_add_group (CostCalibration *calibration, CostSection section, const char *name,
+                            const char *source)
+{
+  CostCalibrationGroup *group = g_new0 (CostCalibrationGroup, 1);
+  group->section = section;
+  group->name = g_strdup (name);
+  group->source = g_strdup (source);
+  g_ptr_array_add (calibration->groups, group);
+  g_ptr_array_sort (calibration->groups, compare_groups);
+  return group;
+}
+
 static gboolean
 read_groups (CostCalibration *calibration, BaseIni *ini, GError **error)
 {
@@ -204,7 +226,7 @@ read_groups (CostCalibration *calibration, BaseIni *ini, GError **error)
     const char *title = base_ini_group_name (ini, i);
     CostSection section;
     const char *name;
-    if (!split_title (title, &section, &name))
+    if (!cost_calibration_split_title (title, &section, &name))
       continue; /* base_ini_finish refuses it */
     CostCalibrationGroup *group = g_new0 (CostCalibrationGroup, 1);
     group->section = section;
@@ -271,11 +293,11 @@ cost_calibration_get (const CostCalibration *calibration, const char *group, con
 {
   CostSection section;
   const char *name;
-  if (!split_title (group, &section, &name))
+  if (!cost_calibration_split_title (group, &section, &name))
     return FALSE;
   const CostCalibrationGroup *found = cost_calibration_find (calibration, section, name);
   for (guint i = 0; found != NULL && i < cost_sections[section].n_keys; i++) {
-    if (strcmp (cost_sections[section].keys[i].name, key) != 0 || !(found->set & (1u << i)))
+    if (strcmp (cost_sections[section].keys[i].name, key) != 0 || !(found->set & (G_GUINT64_CONSTANT (1) << i)))
       continue;
     if (out_value != NULL)
       *out_value = found->value[i];
@@ -287,8 +309,8 @@ cost_calibration_get (const CostCalibration *calibration, const char *group, con
 }
 
 /* Units that read back what base_units_parse makes of them. */
-static const char *
-unit_of (BaseDim dim)
+const char *
+cost_calibration_unit_of (BaseDim dim)
 {
   return dim == BASE_DIM_SECONDS ? "s" : dim == BASE_DIM_BYTES ? "B" : "";
 }
@@ -321,11 +343,11 @@ format_group (const CostCalibrationGroup *group, GString *text)
   if (group->assumed)
     g_string_append (text, "assumed = yes\n");
   for (guint i = 0; i < schema->n_keys; i++) {
-    if (!(group->set & (1u << i)))
+    if (!(group->set & (G_GUINT64_CONSTANT (1) << i)))
       continue;
     g_string_append_printf (text, "%s = ", schema->keys[i].name);
     format_number (text, group->value[i]);
-    g_string_append (text, unit_of (schema->keys[i].dim));
+    g_string_append (text, cost_calibration_unit_of (schema->keys[i].dim));
     if (group->spread[i] > 0) {
       g_string_append (text, " +- ");
       format_number (text, group->spread[i]);

@@ -20,6 +20,7 @@
 #pragma once
 #include "base/catalog.h"
 #include "costmodel/error.h"
+#include "model/op.h"
 #include "model/profile.h"
 #include "topo/cluster.h"
 #include <glib.h>
@@ -41,6 +42,7 @@ typedef struct {
   double memory_ratio;     /* of HBM bandwidth */
   double k0;               /* prologue + epilogue, in units of K; fp8 2 times, fp4 4 times this */
   double wave_ratio;       /* 1: whole waves are paid for, 0: persistent kernels */
+  double padding_ratio;    /* 1: what tiles stick out over C costs like the rest, 0: nothing */
   double power;            /* exponent of the soft maximum */
   double feed_ratio;       /* bytes per second one SM takes in, over its 16-bit peak in FLOP/s */
   double split_s;          /* cost of a split-K reduction */
@@ -48,6 +50,8 @@ typedef struct {
   double step_ratio;       /* rate inside a training step over the rate alone (power, clocks) */
   double accumulate_ratio; /* of the 6 bytes per element that adding into fp32 moves more than
                               writing 16 bits, the share that shows at DRAM */
+  double warm_l2_ratio;    /* of L2 still warm from the last run, where one product is timed over
+                              and over; not in a step */
 } CostGemm;
 
 typedef struct {
@@ -63,6 +67,9 @@ typedef struct {
   double nvls_share;               /* of link bandwidth with NVLS, 0: the generation has none */
   double power_exponent;           /* rates scale as (power limit / TDP)^this */
   double cublas_workspace_bytes;
+  /* Time of memory-bound kernels over bytes / (HBM x hbm_ratio), by ModelOpKind; on top of the
+   * profile's memory_factor, which says how well a framework fuses. 1 where nobody measured. */
+  double kernel_factor[MODEL_OP_N_KINDS];
 } CostGpuNumbers;
 
 typedef struct {
@@ -76,19 +83,29 @@ typedef struct {
 
 /* See collective.h for the formulas. */
 typedef struct {
-  double bulk_base_s;             /* added by the bulk protocol (Simple), */
-  double bulk_hop_ratio;          /* whose ring step takes this many low-latency ones */
-  double low_bandwidth_ratio;     /* of the bulk rate in the low-latency protocols, rings */
-  double low_alltoall_ratio;      /* the same of an all-to-all, which knows LL only */
-  double alltoall_low_bytes;      /* most bytes per peer in that protocol */
-  double node_fill_ratio;         /* pipeline fill, in sqrt (L T), of NVLink in its protocols */
-  double fill_ratio;              /* of PCIe, and of trees over the network */
+  double bulk_base_s;              /* added by the bulk protocol (Simple), */
+  double bulk_hop_ratio;           /* whose ring step takes this many low-latency ones */
+  double low_bandwidth_ratio;      /* of the bulk rate in the low-latency protocols, rings */
+  double low_alltoall_ratio;       /* the same of an all-to-all, which knows LL only */
+  double alltoall_low_bytes;       /* most bytes per peer in that protocol */
+  double alltoall_bandwidth_ratio; /* of a ring's bandwidth in an all-to-all, bulk */
+  double low_rise_ratio;  /* a low-latency hop that carries data over one that hardly does, */
+  double low_rise_bytes;  /* half of the rise at this shard */
+  double low_fill_ratio;  /* pipeline fill, in sqrt (L T), of NVLink in low latency */
+  double bulk_fill_ratio; /* and in bulk */
+  double fill_ratio;      /* of PCIe, and of trees over the network */
   double network_ring_fill_ratio; /* of rings over the network */
-  double broadcast_hops;          /* network steps per domain that a broadcast waits for, */
-  double broadcast_eager_bytes;   /* beyond what fits the channels' buffers */
-  double old_fill_ratio;          /* fill of NCCL 2.8 over later ones */
-  double torch_loop_s;            /* what timing in a torch loop adds to a figure, */
-  double one_process_s;           /* or one process that drives all GPUs of a node */
+  double network_rise_ratio;      /* as low_rise, of steps over the network */
+  double network_rise_bytes;
+  double broadcast_hops;        /* network steps per domain that a broadcast waits for, */
+  double broadcast_eager_bytes; /* beyond what fits the channels' buffers */
+  double old_fill_ratio;        /* fill of NCCL 2.8 over later ones */
+  double pat_hop_ratio;         /* collective_forced.c: a step of PAT over a network hop, */
+  double pat_rank_s;            /* what each rank adds, */
+  double pat_bandwidth_ratio;   /* and its share of the NIC */
+  double sharp_latency_s;       /* up and down the switches of the network */
+  double torch_loop_s;          /* what timing in a torch loop adds to a figure, */
+  double one_process_s;         /* or one process that drives all GPUs of a node */
 } CostCollectiveNumbers;
 
 /* p10 and p90 of measured over predicted time, by band of bytes: collective.h. */
@@ -100,6 +117,7 @@ typedef enum {
   COST_SPREAD_NODE,    /* one domain, link class measured */
   COST_SPREAD_NETWORK, /* over domains, fabric measured */
   COST_SPREAD_UNSEEN,  /* link class or fabric never measured */
+  COST_SPREAD_CURVE,   /* between points measured on the machine itself */
   COST_SPREAD_N_KINDS
 } CostSpreadKind;
 
@@ -123,8 +141,16 @@ typedef struct {
   double overlap_ep_ratio;         /* share of expert all-to-all hidden */
   double attention_portable_ratio; /* 1: portable kernels (FA2, SDPA), 0: the vendor's newest */
   double reserved_ratio;           /* reserved over allocated */
-  double need_ratio;               /* need over allocated, in the OOM risk */
+  double need_ratio;               /* need over allocated, in the OOM risk, where segments cannot
+                                      grow */
+  double need_changing_ratio;      /* further, of what comes and goes within a step */
+  double sigma_need;               /* log sd of need where the framework's runs were measured */
   double sigma;                    /* log sd of step times of this framework, predicted unseen */
+  double step_corrections; /* share of [step]'s corrections that applies: they were fitted to
+                              training frameworks, and tell what those do beside the ops. 0: the
+                              step is its ops, one after the other */
+  double overhead_ratio;   /* step over the sum of its ops each alone, less 1: what lies between
+                              ops, ranks that wait for one another; 0 where nobody measured */
 } CostProfileNumbers;
 
 typedef struct {
@@ -148,16 +174,24 @@ typedef struct {
   double score_backward_bytes;
   double moe_host_factor; /* host time of a MoE layer over a dense one */
   double expert_host_s;   /* and per local expert */
+  double graph_layer_ratio,
+      graph_full_ratio;      /* host time left with CUDA graphs of layers or parts of
+                                                 them, and of the whole iteration */
+  double host_adam_s;        /* optimizer on the host: per parameter of a node */
+  double interference_ratio; /* how much longer a kernel takes while a collective runs beside it
+                                (SMs and HBM that NCCL takes); simulation only: the fitted overlaps
+                                of tier 2 were measured with it */
 } CostStepNumbers;
 
 typedef struct {
-  double context_bytes_default;
   double allocated_extra_bytes; /* libraries' own allocations through the pool */
   double communicator_bytes;
   double cublas_workspace_bytes; /* the GPU's */
   double imbalance_ratio;        /* hottest expert rank over the mean, real routing */
-  double sigma_dense, sigma_moe; /* log sd of need */
-  double sigma_assumed;          /* added to it when the recompute or kernel is assumed */
+  /* log sd of need, in quadrature to the profile's: */
+  double sigma_moe;     /* mixtures of experts */
+  double sigma_assumed; /* recompute or kernel assumed */
+  double sigma_unseen;  /* once for each thing that no published peak has tested */
 } CostMemoryNumbers;
 
 /* Log standard deviations of step time; the additions are in quadrature. */
@@ -195,11 +229,17 @@ double *cost_calibration_slot (CostCalibration *calibration, const char *group, 
 /* The number and its relative spread; FALSE if the file does not say it. */
 gboolean cost_calibration_set (CostCalibration *calibration, const char *group, const char *key,
                                double value, double spread);
+/* The same, adding the key, and the group with @source, where the file lacks them. A group that was
+ * assumed no longer is. FALSE if there is no such group or key, or @value is out of its range. */
+gboolean cost_calibration_put (CostCalibration *calibration, const char *group, const char *key,
+                               double value, double spread, const char *source);
 /* Calls @visit for every number with a spread, in the file's fixed order. */
 void cost_calibration_each_uncertain (const CostCalibration *calibration,
                                       void (*visit) (const char *group, const char *key,
                                                      gpointer user_data),
                                       gpointer user_data);
+/* "s", "B" or "": the unit that @key of @group is written in; NULL if there is no such key. */
+const char *cost_calibration_unit (const char *group, const char *key);
 /* Adds "; @note" to the source of @group. FALSE if there is no such group. */
 gboolean cost_calibration_note_source (CostCalibration *calibration, const char *group,
                                        const char *note);
@@ -216,11 +256,13 @@ typedef struct {
   CostSpread spread[COST_SPREAD_N_KINDS];
   gboolean link_measured[TOPO_LINK_CLASS_N_KINDS];
   gboolean fabric_measured;
-  gboolean old_nccl; /* cost_numbers_old_nccl() */
+  gboolean profile_measured; /* the profile's numbers are its own */
+  gboolean old_nccl;         /* cost_numbers_old_nccl() */
   CostMemoryNumbers memory;
   CostUncertaintyNumbers uncertainty;
   double nvls_share;  /* gpu.nvls_share */
   GPtrArray *assumed; /* (owned) char *: "gpu=b300-sxm: numbers of generation blackwell", … */
+  GArray *curves;     /* (owned, nullable) of CostCurve: what was measured on the machine */
 } CostNumbers;
 
 /* Back to collectives on their own, as nccl-tests times them: takes step_hop_ratio out of hop_s. */

@@ -14,7 +14,7 @@ find_key (const CostCalibration *calibration, const char *title, const char *key
       continue;
     for (guint i = 0; i < cost_sections[group->section].n_keys; i++)
       if (strcmp (cost_sections[group->section].keys[i].name, key) == 0
-          && (group->set & (1u << i)) != 0) {
+          && (group->set & (G_GUINT64_CONSTANT (1) << i)) != 0) {
         *out_index = i;
         return group;
       }
@@ -48,6 +48,40 @@ cost_calibration_set (CostCalibration *calibration, const char *title, const cha
   return TRUE;
 }
 
+const char *
+cost_calibration_unit (const char *title, const char *key)
+{
+  CostSection section;
+  const char *name;
+  if (!cost_calibration_split_title (title, &section, &name))
+    return NULL;
+  const CostKey *found = cost_calibration_key (section, key);
+  return found != NULL ? cost_calibration_unit_of (found->dim) : NULL;
+}
+
+gboolean
+cost_calibration_put (CostCalibration *calibration, const char *title, const char *key,
+                      double value, double spread, const char *source)
+{
+  CostSection section;
+  const char *name;
+  if (!cost_calibration_split_title (title, &section, &name))
+    return FALSE;
+  const CostKey *found = cost_calibration_key (section, key);
+  if (found == NULL || !(value >= found->min && value <= found->max))
+    return FALSE;
+  guint i = (guint)(found - cost_sections[section].keys);
+  CostCalibrationGroup *group
+      = (CostCalibrationGroup *)cost_calibration_find (calibration, section, name);
+  if (group == NULL)
+    group = cost_calibration_add_group (calibration, section, name, source);
+  group->set |= G_GUINT64_CONSTANT (1) << i;
+  group->value[i] = value;
+  group->spread[i] = spread;
+  group->assumed = FALSE;
+  return TRUE;
+}
+
 void
 cost_calibration_each_uncertain (const CostCalibration *calibration,
                                  void (*visit) (const char *group, const char *key,
@@ -58,7 +92,7 @@ cost_calibration_each_uncertain (const CostCalibration *calibration,
     const CostCalibrationGroup *group = g_ptr_array_index (calibration->groups, g);
     g_autofree char *title = cost_calibration_group_title (group);
     for (guint i = 0; i < cost_sections[group->section].n_keys; i++)
-      if ((group->set & (1u << i)) != 0 && group->spread[i] > 0)
+      if ((group->set & (G_GUINT64_CONSTANT (1) << i)) != 0 && group->spread[i] > 0)
         visit (title, cost_sections[group->section].keys[i].name, user_data);
   }
 }

@@ -1,8 +1,11 @@
 /* costmodel/calibration_resolve.c - the numbers of one machine and profile, most specific first. */
 #include "costmodel/calibration-private.h"
+#include "costmodel/measured.h"
 
 #include <math.h>
 #include <string.h>
+
+#define NOBODY G_MAXUINT8 /* who answered: a neutral value holds */
 
 /* Who may answer for a key, most specific first; entries may be NULL. */
 typedef struct {
@@ -23,19 +26,22 @@ fill (void *into, CostSection section, const Candidates *candidates, const char 
     const CostCalibrationGroup *found = NULL;
     for (guint c = 0; c < candidates->n_groups && found == NULL; c++) {
       const CostCalibrationGroup *group = candidates->groups[c];
-      if (group == NULL || !(group->set & (1u << k)))
+      if (group == NULL || !(group->set & (G_GUINT64_CONSTANT (1) << k)))
         continue;
       found = group;
       if (answered != NULL)
         answered[k] = c;
     }
-    if (found == NULL) {
+    double value = found != NULL ? found->value[k] : schema->keys[k].neutral;
+    if (isnan (value)) {
       g_set_error (error, COST_ERROR, COST_ERROR_NO_DATA,
                    "calibration '%s': [%s%s] lacks '%s', which it has to have", file, schema->word,
                    schema->named ? " default" : "", schema->keys[k].name);
       return FALSE;
     }
-    memcpy ((char *)into + schema->keys[k].offset, &found->value[k], sizeof (double));
+    if (found == NULL && answered != NULL)
+      answered[k] = NOBODY;
+    memcpy ((char *)into + schema->keys[k].offset, &value, sizeof value);
   }
   return TRUE;
 }
@@ -54,6 +60,8 @@ gpu_key_matters (const TopoMachine *machine, const char *key)
     return machine->gpu->peak_flop_per_s[TOPO_DTYPE_FP8] > 0;
   if (strcmp (key, "ceiling_fp4") == 0)
     return machine->gpu->peak_flop_per_s[TOPO_DTYPE_FP4] > 0;
+  if (strcmp (key, "warm_l2") == 0) /* of benchmarks, not of steps */
+    return FALSE;
   if (strcmp (key, "nvls_share") == 0)
     return machine->nvls;
   if (strcmp (key, "power_exponent") == 0)
@@ -73,13 +81,16 @@ report_gpu (CostNumbers *numbers, const TopoMachine *machine, const Candidates *
                                       gpu->slug, gpu->generation));
     return;
   }
-  if (own == NULL && !g_strv_contains ((const char *const *)generation->gpus, gpu->slug))
+  /* A group of its own rarely has every key: the rest are its generation's. */
+  if (generation != NULL && !g_strv_contains ((const char *const *)generation->gpus, gpu->slug)
+      && memchr (answered, 1, cost_sections[COST_SECTION_GPU].n_keys) != NULL)
     assume (numbers,
             g_strdup_printf ("gpu=%s: numbers of generation %s", gpu->slug, gpu->generation));
   g_autoptr (GString) keys = g_string_new (NULL);
   for (guint k = 0; k < cost_sections[COST_SECTION_GPU].n_keys; k++) {
     const char *key = cost_sections[COST_SECTION_GPU].keys[k].name;
-    if (answered[k] == 2 && gpu_key_matters (machine, key))
+    gboolean optional = !isnan (cost_sections[COST_SECTION_GPU].keys[k].neutral);
+    if (answered[k] == 2 && !optional && gpu_key_matters (machine, key))
       g_string_append_printf (keys, "%s%s", keys->len > 0 ? " " : "", key);
   }
   if (keys->len > 0)
@@ -104,6 +115,8 @@ resolve_gpu (CostNumbers *numbers, const CostCalibration *calibration, const Top
 {
   const TopoGpu *gpu = machine->gpu;
   guint8 answered[COST_MAX_KEYS] = { 0 };
+  for (guint i = 0; i < MODEL_OP_N_KINDS; i++)
+    numbers->gpu.kernel_factor[i] = 1;
   Candidates candidates
       = { { cost_calibration_find (calibration, COST_SECTION_GPU, gpu->slug),
             cost_calibration_find (calibration, COST_SECTION_GPU, gpu->generation),
@@ -117,15 +130,33 @@ resolve_gpu (CostNumbers *numbers, const CostCalibration *calibration, const Top
   return TRUE;
 }
 
-/* A group that is @name's or the default's; *out_own: it is @name's, and measured. */
+/* The group of the longest "x-y" of "x-y-z" that has one, down to "x". */
+static const CostCalibrationGroup *
+find_parent (const CostCalibration *calibration, CostSection section, const char *name)
+{
+  g_autofree char *stem = g_strdup (name);
+  const CostCalibrationGroup *parent = NULL;
+  char *dash = stem != NULL ? strrchr (stem, '-') : NULL;
+  for (; dash != NULL && parent == NULL; dash = strrchr (stem, '-')) {
+    *dash = '\0';
+    parent = cost_calibration_find (calibration, section, stem);
+  }
+  return parent;
+}
+
+/* A group that is @name's, or that of the profile that it is a kind of ("deepspeed" for
+ * "deepspeed-zero3"), or the default's; *out_own: it is no default, and measured. */
 static gboolean
 resolve_named (void *into, const CostCalibration *calibration, CostSection section,
                const char *name, gboolean *out_own, GError **error)
 {
-  Candidates candidates = { { cost_calibration_find (calibration, section, name),
-                              cost_calibration_find (calibration, section, "default") },
-                            2 };
-  *out_own = candidates.groups[0] != NULL && !candidates.groups[0]->assumed;
+  const CostCalibrationGroup *own = cost_calibration_find (calibration, section, name);
+  const CostCalibrationGroup *parent
+      = section == COST_SECTION_PROFILE ? find_parent (calibration, section, name) : NULL;
+  const CostCalibrationGroup *nearest = parent != NULL ? parent : own;
+  Candidates candidates
+      = { { own, parent, cost_calibration_find (calibration, section, "default") }, 3 };
+  *out_own = nearest != NULL && !nearest->assumed;
   return fill (into, section, &candidates, calibration->file, NULL, error);
 }
 
@@ -151,7 +182,7 @@ resolve_links (CostNumbers *numbers, const CostCalibration *calibration, const T
 static gboolean
 resolve_collectives (CostNumbers *numbers, const CostCalibration *calibration, GError **error)
 {
-  static const char *const regimes[COST_SPREAD_N_KINDS] = { "node", "network", "unseen" };
+  static const char *const regimes[COST_SPREAD_N_KINDS] = { "node", "network", "unseen", "curve" };
   gboolean own;
   for (guint i = 0; i < COST_SPREAD_N_KINDS; i++)
     if (!resolve_named (&numbers->spread[i], calibration, COST_SECTION_SPREAD, regimes[i], &own,
@@ -176,6 +207,7 @@ resolve_rest (CostNumbers *numbers, const CostCalibration *calibration, const To
                                       topo_fabric_name (machine->fabric)));
   if (!resolve_named (&numbers->profile, calibration, COST_SECTION_PROFILE, profile, &own, error))
     return FALSE;
+  numbers->profile_measured = own;
   if (!own)
     assume (numbers, g_strdup_printf ("profile=%s: numbers not measured", profile));
   return resolve_collectives (numbers, calibration, error)
@@ -183,6 +215,18 @@ resolve_rest (CostNumbers *numbers, const CostCalibration *calibration, const To
          && resolve_named (&numbers->memory, calibration, COST_SECTION_MEMORY, NULL, &own, error)
          && resolve_named (&numbers->uncertainty, calibration, COST_SECTION_UNCERTAINTY, NULL, &own,
                            error);
+}
+
+/* What the corrections of [step] become where only a share of them applies. */
+static void
+apply_corrections (CostStepNumbers *step, double share)
+{
+  double *ratios[] = { &step->p2p_ratio, &step->p2p_interleaved_ratio, &step->bubble_ratio,
+                       &step->head_ratio, &step->imbalance_ratio };
+  for (guint i = 0; i < G_N_ELEMENTS (ratios); i++)
+    *ratios[i] = 1 + share * (*ratios[i] - 1);
+  step->fixed_s *= share;
+  step->unoverlapped_tp_ratio *= share;
 }
 
 gboolean
@@ -196,9 +240,11 @@ cost_numbers_init (CostNumbers *numbers, const CostCalibration *calibration,
     cost_numbers_clear (numbers);
     return FALSE;
   }
+  apply_corrections (&numbers->step, numbers->profile.step_corrections);
   numbers->step.p2p_host_s = numbers->profile.p2p_host_s;
   numbers->memory.cublas_workspace_bytes = numbers->gpu.cublas_workspace_bytes;
   numbers->uncertainty.z10 = -numbers->uncertainty.z10;
+  numbers->curves = cost_curves_new (numbers, machine);
   return TRUE;
 }
 
@@ -208,6 +254,7 @@ cost_numbers_clear (CostNumbers *numbers)
   if (numbers == NULL)
     return;
   g_clear_pointer (&numbers->assumed, g_ptr_array_unref);
+  g_clear_pointer (&numbers->curves, g_array_unref);
 }
 
 void
@@ -224,7 +271,8 @@ cost_numbers_old_nccl (CostNumbers *numbers)
   if (numbers->old_nccl)
     return;
   numbers->old_nccl = TRUE;
-  collective->node_fill_ratio *= collective->old_fill_ratio;
+  collective->low_fill_ratio *= collective->old_fill_ratio;
+  collective->bulk_fill_ratio *= collective->old_fill_ratio;
   collective->fill_ratio *= collective->old_fill_ratio;
   collective->network_ring_fill_ratio *= collective->old_fill_ratio;
 }

@@ -5,23 +5,30 @@
  */
 #include "costmodel/calibration-private.h"
 
+#include <math.h>
 #include <stddef.h>
 
 #define RATIO(name, type, field, min, max)                                                         \
   {                                                                                                \
-    name, BASE_DIM_RATIO, offsetof (type, field), min, max                                         \
+    name, BASE_DIM_RATIO, offsetof (type, field), min, max, NAN                                    \
   }
+/* What nobody has to give: @neutral changes nothing. */
+#define OPTIONAL(name, type, field, min, max, neutral)                                             \
+  {                                                                                                \
+    name, BASE_DIM_RATIO, offsetof (type, field), min, max, neutral                                \
+  }
+#define FACTOR(name, type, field, min, max) OPTIONAL (name, type, field, min, max, 1)
 #define COUNT(name, type, field, min, max)                                                         \
   {                                                                                                \
-    name, BASE_DIM_COUNT, offsetof (type, field), min, max                                         \
+    name, BASE_DIM_COUNT, offsetof (type, field), min, max, NAN                                    \
   }
 #define TIME(name, type, field, max)                                                               \
   {                                                                                                \
-    name, BASE_DIM_SECONDS, offsetof (type, field), 0, max                                         \
+    name, BASE_DIM_SECONDS, offsetof (type, field), 0, max, NAN                                    \
   }
 #define BYTES(name, type, field, max)                                                              \
   {                                                                                                \
-    name, BASE_DIM_BYTES, offsetof (type, field), 0, max                                           \
+    name, BASE_DIM_BYTES, offsetof (type, field), 0, max, NAN                                      \
   }
 
 static const CostKey gpu_keys[] = {
@@ -33,12 +40,14 @@ static const CostKey gpu_keys[] = {
   RATIO ("gemm_memory", CostGpuNumbers, gemm.memory_ratio, 0.01, 1.2),
   COUNT ("k0", CostGpuNumbers, gemm.k0, 0, 1e5),
   RATIO ("wave", CostGpuNumbers, gemm.wave_ratio, 0, 1),
+  RATIO ("padding", CostGpuNumbers, gemm.padding_ratio, 0, 1),
   COUNT ("power", CostGpuNumbers, gemm.power, 1, 100),
   RATIO ("feed", CostGpuNumbers, gemm.feed_ratio, 1e-4, 10),
   TIME ("split", CostGpuNumbers, gemm.split_s, 1e-3),
   RATIO ("long_loss", CostGpuNumbers, gemm.long_loss, 0, 0.5),
   RATIO ("step", CostGpuNumbers, gemm.step_ratio, 0.05, 1.5),
   RATIO ("accumulate", CostGpuNumbers, gemm.accumulate_ratio, 0, 1.5),
+  RATIO ("warm_l2", CostGpuNumbers, gemm.warm_l2_ratio, 0, 2),
   RATIO ("attention_flash", CostGpuNumbers, attention_ratio[0], 0.001, 1.2),
   RATIO ("attention_fused", CostGpuNumbers, attention_ratio[1], 0.001, 1.2),
   RATIO ("attention_unfused", CostGpuNumbers, attention_ratio[2], 0.001, 1.2),
@@ -49,6 +58,13 @@ static const CostKey gpu_keys[] = {
   RATIO ("nvls_share", CostGpuNumbers, nvls_share, 0, 2),
   RATIO ("power_exponent", CostGpuNumbers, power_exponent, 0, 3),
   BYTES ("cublas_workspace", CostGpuNumbers, cublas_workspace_bytes, 1e11),
+  FACTOR ("embed", CostGpuNumbers, kernel_factor[MODEL_OP_EMBED], 1e-3, 1e3),
+  FACTOR ("norm", CostGpuNumbers, kernel_factor[MODEL_OP_NORM], 1e-3, 1e3),
+  FACTOR ("rope", CostGpuNumbers, kernel_factor[MODEL_OP_ROPE], 1e-3, 1e3),
+  FACTOR ("act_mul", CostGpuNumbers, kernel_factor[MODEL_OP_ACT_MUL], 1e-3, 1e3),
+  FACTOR ("add", CostGpuNumbers, kernel_factor[MODEL_OP_ADD], 1e-3, 1e3),
+  FACTOR ("cross_entropy", CostGpuNumbers, kernel_factor[MODEL_OP_CROSS_ENTROPY], 1e-3, 1e3),
+  FACTOR ("adam", CostGpuNumbers, kernel_factor[MODEL_OP_ADAM], 1e-3, 1e3),
 };
 
 static const CostKey link_keys[] = {
@@ -74,10 +90,14 @@ static const CostKey profile_keys[] = {
   RATIO ("overlap_wgrad", CostProfileNumbers, overlap_wgrad_ratio, 0, 1),
   RATIO ("overlap_dp", CostProfileNumbers, overlap_dp_ratio, 0, 1),
   RATIO ("overlap_ep", CostProfileNumbers, overlap_ep_ratio, 0, 1),
-  RATIO ("attention_portable", CostProfileNumbers, attention_portable_ratio, 0, 1),
+  RATIO ("attention_portable", CostProfileNumbers, attention_portable_ratio, 0, 4),
   RATIO ("reserved", CostProfileNumbers, reserved_ratio, 1, 10),
   RATIO ("need", CostProfileNumbers, need_ratio, 0.5, 10),
+  RATIO ("need_changing", CostProfileNumbers, need_changing_ratio, 0.5, 10),
+  RATIO ("sigma_need", CostProfileNumbers, sigma_need, 1e-4, 3),
   RATIO ("sigma", CostProfileNumbers, sigma, 1e-4, 3),
+  FACTOR ("step_corrections", CostProfileNumbers, step_corrections, 0, 1),
+  OPTIONAL ("overhead", CostProfileNumbers, overhead_ratio, 0, 1, 0),
 };
 
 static const CostKey collective_keys[] = {
@@ -86,12 +106,22 @@ static const CostKey collective_keys[] = {
   RATIO ("low_bandwidth", CostCollectiveNumbers, low_bandwidth_ratio, 0.01, 2),
   RATIO ("low_alltoall", CostCollectiveNumbers, low_alltoall_ratio, 0.01, 2),
   BYTES ("alltoall_low", CostCollectiveNumbers, alltoall_low_bytes, 1e12),
-  RATIO ("node_fill", CostCollectiveNumbers, node_fill_ratio, 0, 20),
+  RATIO ("alltoall_bandwidth", CostCollectiveNumbers, alltoall_bandwidth_ratio, 0.01, 2),
+  RATIO ("low_rise", CostCollectiveNumbers, low_rise_ratio, 0, 20),
+  BYTES ("low_rise_shard", CostCollectiveNumbers, low_rise_bytes, 1e12),
+  RATIO ("low_fill", CostCollectiveNumbers, low_fill_ratio, 0, 20),
+  RATIO ("bulk_fill", CostCollectiveNumbers, bulk_fill_ratio, 0, 20),
   RATIO ("fill", CostCollectiveNumbers, fill_ratio, 0, 20),
   RATIO ("network_ring_fill", CostCollectiveNumbers, network_ring_fill_ratio, 0, 20),
+  RATIO ("network_rise", CostCollectiveNumbers, network_rise_ratio, 0, 20),
+  BYTES ("network_rise_shard", CostCollectiveNumbers, network_rise_bytes, 1e12),
   RATIO ("broadcast_hops", CostCollectiveNumbers, broadcast_hops, 0, 10),
   BYTES ("broadcast_eager", CostCollectiveNumbers, broadcast_eager_bytes, 1e12),
   RATIO ("old_fill", CostCollectiveNumbers, old_fill_ratio, 0.1, 20),
+  RATIO ("pat_hop", CostCollectiveNumbers, pat_hop_ratio, 0, 10),
+  TIME ("pat_rank", CostCollectiveNumbers, pat_rank_s, 1),
+  RATIO ("pat_bandwidth", CostCollectiveNumbers, pat_bandwidth_ratio, 0.01, 2),
+  TIME ("sharp_latency", CostCollectiveNumbers, sharp_latency_s, 1),
   TIME ("torch_loop", CostCollectiveNumbers, torch_loop_s, 1),
   TIME ("one_process", CostCollectiveNumbers, one_process_s, 1),
 };
@@ -128,16 +158,19 @@ static const CostKey step_keys[] = {
   BYTES ("score_backward", CostStepNumbers, score_backward_bytes, 1000),
   RATIO ("moe_host", CostStepNumbers, moe_host_factor, 0, 100),
   TIME ("expert_host", CostStepNumbers, expert_host_s, 1),
+  RATIO ("interference", CostStepNumbers, interference_ratio, 0, 2),
+  RATIO ("graph_layer", CostStepNumbers, graph_layer_ratio, 0, 1),
+  RATIO ("graph_full", CostStepNumbers, graph_full_ratio, 0, 1),
+  TIME ("host_adam", CostStepNumbers, host_adam_s, 1),
 };
 
 static const CostKey memory_keys[] = {
-  BYTES ("context", CostMemoryNumbers, context_bytes_default, 1e11),
   BYTES ("allocated_extra", CostMemoryNumbers, allocated_extra_bytes, 1e11),
   BYTES ("communicator", CostMemoryNumbers, communicator_bytes, 1e11),
   RATIO ("expert_imbalance", CostMemoryNumbers, imbalance_ratio, 1, 100),
-  RATIO ("sigma_dense", CostMemoryNumbers, sigma_dense, 1e-4, 3),
-  RATIO ("sigma_moe", CostMemoryNumbers, sigma_moe, 1e-4, 3),
+  RATIO ("sigma_moe", CostMemoryNumbers, sigma_moe, 0, 3),
   RATIO ("sigma_assumed", CostMemoryNumbers, sigma_assumed, 0, 3),
+  RATIO ("sigma_unseen", CostMemoryNumbers, sigma_unseen, 0, 3),
 };
 
 static const CostKey uncertainty_keys[] = {

@@ -37,6 +37,7 @@ extern const CostAlgorithm cost_algorithm_nvls;
 extern const CostAlgorithm cost_algorithm_alltoall;
 extern const CostAlgorithm cost_algorithm_p2p;
 
+void cost_wire_init (CostWire *wire, const CostNumbers *numbers, const TopoGroupShape *shape);
 /* Two protocols can be told apart. */
 gboolean cost_wire_has_protocols (const CostWire *wire);
 /*
@@ -53,6 +54,8 @@ CostWire cost_wire_in_protocol (const CostWire *wire, double low_ratio, double b
  */
 void cost_way_set (CostWay *way, const CostWire *wire, double steps, double bytes,
                    double network_steps, double network_bytes, double fill_ratio);
+/* In the low-latency protocols, after cost_way_set(): a hop that carries data takes longer. */
+void cost_way_set_rise (CostWay *way, const CostWire *wire);
 /* c of an all-reduce or all-to-all: of NVLink's protocols, or of one protocol for all sizes. */
 double cost_wire_fill (const CostWire *wire);
 G_END_DECLS

@@ -38,8 +38,10 @@ cost_wire_in_protocol (const CostWire *wire, double low_ratio, double bulk_hop_r
 double
 cost_wire_fill (const CostWire *wire)
 {
-  return cost_wire_has_protocols (wire) ? wire->numbers->node_fill_ratio
-                                        : wire->numbers->fill_ratio;
+  if (!cost_wire_has_protocols (wire))
+    return wire->numbers->fill_ratio;
+  return wire->protocol == COST_PROTOCOL_LOW ? wire->numbers->low_fill_ratio
+                                             : wire->numbers->bulk_fill_ratio;
 }
 
 void
@@ -57,14 +59,29 @@ cost_way_set (CostWay *way, const CostWire *wire, double steps, double bytes, do
                   : fill_ratio * sqrt (way->latency_s * way->wire_s_per_byte);
 }
 
+void
+cost_way_set_rise (CostWay *way, const CostWire *wire)
+{
+  const CostCollectiveNumbers *numbers = wire->numbers;
+  if (wire->k > 1) {
+    way->rise_s = numbers->network_rise_ratio * (way->base_s + way->latency_s);
+    way->rise_bytes = wire->n * numbers->network_rise_bytes;
+    return;
+  }
+  if (!cost_wire_has_protocols (wire) || wire->protocol != COST_PROTOCOL_LOW)
+    return;
+  way->rise_s = wire->numbers->low_rise_ratio * (way->base_s + way->latency_s);
+  way->rise_bytes = wire->n * wire->numbers->low_rise_bytes;
+}
+
 static double
 inverse_rate (double ratio, double bytes_per_s)
 {
   return bytes_per_s > 0 ? 1 / (ratio * bytes_per_s) : INFINITY;
 }
 
-static void
-wire_init (CostWire *wire, const CostNumbers *numbers, const TopoGroupShape *shape)
+void
+cost_wire_init (CostWire *wire, const CostNumbers *numbers, const TopoGroupShape *shape)
 {
   const CostLinkNumbers *link = &numbers->links[shape->link_class];
   gboolean pcie = topo_link_class_is_pcie (shape->link_class);
@@ -117,7 +134,9 @@ cost_group_init (CostGroup *group, const CostNumbers *numbers, const TopoGroupSh
   if (shape->ranks < 2)
     return;
   CostWire wire;
-  wire_init (&wire, numbers, shape);
+  cost_wire_init (&wire, numbers, shape);
+  for (guint kind = 0; kind < MODEL_COLLECTIVE_N_KINDS && numbers->curves != NULL; kind++)
+    group->curves[kind] = cost_curve_find (numbers->curves, kind, shape);
   for (guint kind = 0; kind < MODEL_COLLECTIVE_N_KINDS; kind++)
     for (guint i = 0; i < G_N_ELEMENTS (algorithms); i++)
       for (guint protocol = 0; protocol < COST_PROTOCOL_N_KINDS; protocol++) {
@@ -126,32 +145,54 @@ cost_group_init (CostGroup *group, const CostNumbers *numbers, const TopoGroupSh
       }
 }
 
+/* @root: of @bytes, which are more than 0. */
+static inline double
+way_s (const CostWay *way, double bytes, double root)
+{
+  return way->base_s + way->latency_s + way->wire_s_per_byte * bytes + way->fill * root
+         + way->rise_s * bytes / (bytes + way->rise_bytes);
+}
+
 double
 cost_way_s (const CostWay *way, double message_bytes)
 {
   if (!(message_bytes > 0))
     return way->base_s + way->latency_s;
-  return way->base_s + way->latency_s + way->wire_s_per_byte * message_bytes
-         + way->fill * sqrt (message_bytes);
+  return way_s (way, message_bytes, sqrt (message_bytes));
 }
 
-static gboolean
+static inline gboolean
 is_in_range (const CostWay *way, double bytes)
 {
   return bytes >= way->from_bytes && bytes < way->to_bytes;
 }
 
+static double
+latency_s (const CostWay *ways)
+{
+  double best_s = INFINITY;
+  for (guint i = 0; i < COST_MAX_WAYS && ways[i].algorithm != NULL; i++)
+    if (is_in_range (&ways[i], 0))
+      best_s = fmin (best_s, cost_way_s (&ways[i], 0));
+  return best_s;
+}
+
 double
 cost_collective_s (const CostGroup *group, ModelCollectiveKind kind, double message_bytes)
 {
+  const CostWay *ways = group->ways[kind];
+  double best_s = INFINITY, root = sqrt (message_bytes);
   if (group->ranks < 2)
     return 0;
-  double best_s = INFINITY;
-  double bytes = message_bytes > 0 ? message_bytes : 0;
-  for (const CostWay *way = group->ways[kind];
-       way < group->ways[kind] + COST_MAX_WAYS && way->algorithm != NULL; way++)
-    if (is_in_range (way, bytes))
-      best_s = fmin (best_s, cost_way_s (way, bytes));
+  if (!(message_bytes > 0))
+    return latency_s (ways);
+  for (const CostWay *way = ways; way < ways + COST_MAX_WAYS && way->algorithm != NULL; way++)
+    if (is_in_range (way, message_bytes)) {
+      double time_s = way_s (way, message_bytes, root);
+      best_s = time_s < best_s ? time_s : best_s;
+    }
+  if (group->curves[kind] != NULL)
+    best_s *= cost_curve_ratio (group->curves[kind], message_bytes);
   return best_s;
 }
 
@@ -183,17 +224,23 @@ cost_collective_way (const CostGroup *group, ModelCollectiveKind kind, double me
   return best;
 }
 
+static CostSpreadKind
+spread_kind (const CostNumbers *numbers, const TopoGroupShape *shape)
+{
+  gboolean network = shape->domains > 1;
+  gboolean inside = shape->ranks_per_domain > 1;
+  if ((inside && !numbers->link_measured[shape->link_class])
+      || (network && !numbers->fabric_measured))
+    return COST_SPREAD_UNSEEN;
+  return network ? COST_SPREAD_NETWORK : COST_SPREAD_NODE;
+}
+
 void
 cost_collective_spread (const CostNumbers *numbers, const TopoGroupShape *shape,
                         double message_bytes, double *out_low_ratio, double *out_high_ratio)
 {
   static const double bounds[COST_SPREAD_BANDS - 1] = { 65536, 1048576, 67108864 };
-  gboolean network = shape->domains > 1;
-  gboolean inside = shape->ranks_per_domain > 1;
-  CostSpreadKind kind = network ? COST_SPREAD_NETWORK : COST_SPREAD_NODE;
-  if ((inside && !numbers->link_measured[shape->link_class])
-      || (network && !numbers->fabric_measured))
-    kind = COST_SPREAD_UNSEEN;
+  CostSpreadKind kind = shape != NULL ? spread_kind (numbers, shape) : COST_SPREAD_CURVE;
   guint band = 0;
   while (band < COST_SPREAD_BANDS - 1 && message_bytes >= bounds[band])
     band++;
@@ -208,7 +255,7 @@ cost_p2p_s (const CostNumbers *numbers, const TopoGroupShape *pair, double messa
     return 0;
   CostWire wire;
   CostWay way = { .algorithm = cost_algorithm_p2p.name };
-  wire_init (&wire, numbers, pair);
+  cost_wire_init (&wire, numbers, pair);
   wire.n = 2;
   wire.protocol = COST_PROTOCOL_BULK;
   cost_algorithm_p2p.price (&wire, MODEL_COLLECTIVE_SEND_RECV, &way);

@@ -1,23 +1,26 @@
 /* costmodel/collective.h - seconds of a collective over a group of one shape.
  *
- *   t = base + L + T + c sqrt (L T)      L latency of the dependent steps, T wire time
+ *   t = base + L + T + c sqrt (L T) + R
  *
- * c = 2 is the cost of a transfer cut into optimal chunks: (sqrt L + sqrt T)^2. L and T per
- * algorithm in collective_*.c (ring, tree, NVLS, direct all-to-all, neighbours); the cheapest that
- * the machine has is taken, as NCCL's tuner would.
+ * L latency of the dependent steps, T wire time; L and T per algorithm in collective_*.c (ring, tree,
+ * NVLS, direct all-to-all, neighbours); the cheapest that the machine has is taken, as NCCL's tuner
+ * would. c = 2 is the cost of a transfer cut into optimal chunks, (sqrt L + sqrt T)^2; pipelines
+ * that stay full have less. R: hops and launches that carry data take longer than those that hardly
+ * do, r (base + L) s / (s + s0) for a shard of s bytes per rank.
  *
  * Inside one NVLink domain NCCL changes protocol at a fixed shard, and time jumps by up to 2.4 for
  * one doubling of bytes. So rings and all-to-all have two ways there, each with its range of bytes:
- *   low latency (LL, LL128; times cannot tell them apart)   hop, a share of the bandwidth, c = 1
- *   bulk (Simple)                                           base + bulk_base, bulk_hop x hop, c = 1
- * PCIe and the network have one way for all sizes with c = 2 (rings over the network: less).
+ *   low latency (LL, LL128; times cannot tell them apart)   a share of the bandwidth, R
+ *   bulk (Simple)                                           base + bulk_base, bulk_hop x hop
+ * PCIe and the network have one way for all sizes, R over the network. A curve measured on the
+ * machine scales what the formulas say (measured.h).
  * The network has no congestion and nothing overlaps: those are other factors.
  *
- * Source: fitted to 3,179 nccl-tests points of 22 machines; error by cross-validation in
- * docs/model.md. Formulas: reference "collective-model" §2; protocols and fills are ours.
+ * Source: fitted to 5,603 nccl-tests points of 22 machines; error by cross-validation in
+ * docs/model.md. Formulas: reference "collective-model" §2; protocols, fills and rises are ours.
  */
 #pragma once
-#include "costmodel/calibration.h"
+#include "costmodel/measured.h"
 #include "model/op.h"
 #include "topo/placement.h"
 #include <glib.h>
@@ -33,6 +36,7 @@ typedef struct {
   double latency_s;            /* L */
   double wire_s_per_byte;      /* T / message_bytes; INFINITY if the network is unknown */
   double fill;                 /* c sqrt (L · T / message_bytes) */
+  double rise_s, rise_bytes;   /* L grows by rise_s, half of it at rise_bytes */
   double from_bytes, to_bytes; /* where it is taken unless asked for: from <= bytes < to */
 } CostWay;
 
@@ -40,10 +44,13 @@ typedef struct {
 typedef struct {
   guint32 ranks; /* 1: every collective costs 0 */
   CostWay ways[MODEL_COLLECTIVE_N_KINDS][COST_MAX_WAYS];
+  /* (borrowed from the numbers, nullable) what was measured for such a group */
+  const CostCurve *curves[MODEL_COLLECTIVE_N_KINDS];
 } CostGroup;
 
 void cost_group_init (CostGroup *group, const CostNumbers *numbers, const TopoGroupShape *shape);
-/* @message_bytes as nccl-tests counts them, see ModelOp. 0 bytes cost the latency. */
+/* @message_bytes as nccl-tests counts them, see ModelOp. 0 bytes cost the latency. By a measured
+ * curve where the machine has one. */
 double cost_collective_s (const CostGroup *group, ModelCollectiveKind kind, double message_bytes);
 /*
  * The way cost_collective_s takes. @algorithm (nullable), @protocol (nullable: "ll", "ll128",
@@ -53,8 +60,16 @@ double cost_collective_s (const CostGroup *group, ModelCollectiveKind kind, doub
 const CostWay *cost_collective_way (const CostGroup *group, ModelCollectiveKind kind,
                                     double message_bytes, const char *algorithm,
                                     const char *protocol);
+/*
+ * "pat" and "sharp", which are never chosen (collective_forced.c). FALSE, with *way undefined, if
+ * such a group does not do @kind so.
+ */
+gboolean cost_way_init_forced (CostWay *way, const CostNumbers *numbers,
+                               const TopoGroupShape *shape, ModelCollectiveKind kind,
+                               const char *algorithm);
 double cost_way_s (const CostWay *way, double message_bytes);
-/* p10 and p90 of the time over cost_collective_s of a machine that the fit has not seen. */
+/* p10 and p90 of the time over cost_collective_s of a machine that the fit has not seen; @shape NULL:
+ * between the points of a measured curve. */
 void cost_collective_spread (const CostNumbers *numbers, const TopoGroupShape *shape,
                              double message_bytes, double *out_low_ratio, double *out_high_ratio);
 /* One message between two ranks: pipeline neighbours. 0 when pair->ranks < 2. */

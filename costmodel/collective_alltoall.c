@@ -20,9 +20,12 @@ price (const CostWire *wire, ModelCollectiveKind kind, CostWay *way)
   double bulk_from_bytes = n * wire->numbers->alltoall_low_bytes + 1;
   CostWire paced
       = cost_wire_in_protocol (wire, wire->numbers->low_alltoall_ratio, 1, bulk_from_bytes, way);
+  if (wire->protocol == COST_PROTOCOL_BULK && cost_wire_has_protocols (wire))
+    paced.link_s_per_byte /= wire->numbers->alltoall_bandwidth_ratio;
   cost_way_set (way, &paced, wire->alltoall_steps * (1 + log2 (g)),
                 (n - 1 + wire->alltoall_delta) / n, sqrt (k - 1), (n - g) / n,
                 cost_wire_fill (wire));
+  cost_way_set_rise (way, wire);
   return TRUE;
 }
 

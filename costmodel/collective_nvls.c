@@ -23,6 +23,7 @@ price (const CostWire *wire, ModelCollectiveKind kind, CostWay *way)
   way->latency_s += wire->nvls_latency_s;
   if (!isinf (way->wire_s_per_byte))
     way->fill = cost_wire_fill (wire) * sqrt (way->latency_s * way->wire_s_per_byte);
+  cost_way_set_rise (way, wire);
   if (cost_wire_has_protocols (wire))
     way->protocol = "simple";
   return TRUE;

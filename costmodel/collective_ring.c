@@ -25,6 +25,7 @@ price_steps (const CostWire *wire, CostWay *way, double passes)
                                           numbers->bulk_hop_ratio, n * wire->bulk_shard_bytes, way);
   cost_way_set (way, &paced, passes * (n - k), (passes * (n - 1) + wire->delta) / n,
                 passes * (k - 1), passes * (n - 1) / (n * g), fill);
+  cost_way_set_rise (way, wire);
   return TRUE;
 }
 
@@ -33,13 +34,12 @@ price_broadcast (const CostWire *wire, CostWay *way)
 {
   const CostCollectiveNumbers *numbers = wire->numbers;
   gboolean eager = wire->protocol == COST_PROTOCOL_LOW;
-  if (eager && !(wire->k > 1))
-    return FALSE;
-  cost_way_set (way, wire, wire->g - 1, 1, eager ? 0 : numbers->broadcast_hops * (wire->k - 1),
-                1 / wire->g, numbers->fill_ratio);
+  cost_way_set (way, wire, eager ? 0 : wire->g - 1, 1,
+                eager ? 0 : numbers->broadcast_hops * (wire->k - 1), 1 / wire->g,
+                numbers->fill_ratio);
   if (eager)
     way->to_bytes = numbers->broadcast_eager_bytes + 1;
-  else if (wire->k > 1)
+  else
     way->from_bytes = numbers->broadcast_eager_bytes + 1;
   return TRUE;
 }

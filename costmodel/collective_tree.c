@@ -19,6 +19,7 @@ price (const CostWire *wire, ModelCollectiveKind kind, CostWay *way)
     return FALSE;
   cost_way_set (way, wire, 2 * (g - 1), (2 * (n - 1) + wire->delta) / n, 2 * log2 (k),
                 2 * (wire->flat ? (n - 1) / n : (k - 1) / k) / g, cost_wire_fill (wire));
+  cost_way_set_rise (way, wire);
   return TRUE;
 }
 

@@ -1,7 +1,6 @@
 /* costmodel/context.c - makes ready what pricing an op needs: peaks, GEMM contexts, groups. */
 #include "costmodel/opcost.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define BLOCK_SCALE_COMPUTE_CAPABILITY 10.0 /* Blackwell: mxfp8 and nvfp4 in hardware */

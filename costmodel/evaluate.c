@@ -142,7 +142,7 @@ longest_tail (const Evaluation *e, CostTail *out)
     cost_weights_count (&weights, e->tmpl, &class->content, e->layout->pp > 1);
     cost_stage_time (&time, e->tmpl, e->placement, e->layout, &class->content);
     cost_tail (&tail, e->problem, e->layout, e->tmpl, e->placement, &class->content, &weights,
-               e->microbatches, time.forward_s + time.backward_s);
+               e->microbatches, &time);
     if (i == 0 || tail.sum_s > out->sum_s)
       *out = tail;
   }
@@ -160,6 +160,8 @@ fill_breakdown (const Evaluation *e, const CostPipelineResult *result, double p2
   double *parts = out->breakdown_s;
   CostTail tail;
   longest_tail (e, &tail);
+  out->schedule_s = result->makespan_s + p2p_s;
+  out->tail_s = tail.sum_s;
   guint16 critical = e->stages->class_of_rank[result->critical_rank];
   content_parts (e, &e->stages->classes[critical].content, parts);
   parts[COST_PART_TP] += result->apart_s / e->passes;
@@ -208,7 +210,8 @@ fill_rates (const Evaluation *e, CostPrediction *out)
 }
 
 static void
-fill_stage (const Evaluation *e, const CostMemoryPlan *plan, guint32 rank, CostStagePrediction *out)
+fill_stage (const Evaluation *e, const CostMemoryPlan *plan, double sigma, guint32 rank,
+            CostStagePrediction *out)
 {
   const CostStageClass *class = &e->stages->classes[e->stages->class_of_rank[rank]];
   CostStageClass own = *class; /* this rank has fewer in flight than the first of its class */
@@ -221,9 +224,8 @@ fill_stage (const Evaluation *e, const CostMemoryPlan *plan, guint32 rank, CostS
   out->stage = rank;
   out->layers = class->content.layers;
   out->compute_s = e->passes * parts[COST_PART_COMPUTE];
-  out->oom_risk
-      = cost_oom_risk ((double)out->memory.need_bytes,
-                       (double)e->problem->machine->gpu->usable_bytes, e->placement->sigma);
+  out->oom_risk = cost_oom_risk ((double)out->memory.need_bytes,
+                                 (double)e->problem->machine->gpu->usable_bytes, sigma);
 }
 
 static void
@@ -232,13 +234,14 @@ fill_stages (const Evaluation *e, CostPrediction *out)
   CostMemoryPlan plan;
   cost_memory_plan_init (&plan, e->tmpl, e->layout, e->microbatches, &e->placement->shards,
                          e->stages);
+  out->need_sigma = cost_need_sigma (e->problem, e->layout, e->tmpl);
   out->usable_bytes = e->problem->machine->gpu->usable_bytes;
   out->n_stages = e->stages->pp;
   out->stages = g_new0 (CostStagePrediction, out->n_stages);
   out->fits = TRUE;
   for (guint32 rank = 0; rank < out->n_stages; rank++) {
     CostStagePrediction *stage = &out->stages[rank];
-    fill_stage (e, &plan, rank, stage);
+    fill_stage (e, &plan, out->need_sigma, rank, stage);
     out->fits = out->fits && stage->memory.need_bytes <= out->usable_bytes;
     out->oom_risk = MAX (out->oom_risk, stage->oom_risk);
     if (stage->memory.peak_bytes > out->stages[out->fullest_stage].memory.peak_bytes)

@@ -3,7 +3,7 @@
  * cost_evaluate_bound is tier 1 (closed form, peak memory, risk): it allocates nothing and is what
  * the search runs on every candidate. cost_evaluate is tier 2 and fills a whole Prediction.
  *
- *   step  = (pipe + tail + fixed) · (1 + straggler · log2 (gpus / 8))
+ *   step  = (pipe + tail + fixed) · (1 + overhead + straggler · log2 (gpus / 8))
  *   pipe  = work + bubble_ratio · (makespan − busiest) + (makespan with messages − makespan)
  *   work  = mean + imbalance_ratio · (busiest − mean)        of the ranks' work
  *   tail  = exposed data-parallel traffic + gradients of replicated weights + optimizer, of the
@@ -31,17 +31,21 @@ typedef struct {
   gboolean is_layout_assumed; /* recompute or kernel is a guess: the risk's sigma grows */
 } CostProblem;
 
+/* Log standard deviation of the need of a layout: the profile's, wider for mixtures of experts,
+ * where flags were assumed, and for each thing that no published peak has tested. */
+double cost_need_sigma (const CostProblem *problem, const ModelLayout *layout,
+                        const CostTemplate *tmpl);
+
 /*
  * Groups and messages of one (template, pp, dp, hsdp): memoised by the search. Plain value.
  * Whatever the layout's ZeRO stage, the shard groups are those of ZeRO 1 and up.
  */
 typedef struct {
-  CostGroup dp, edp, shard, replicate, embedding, tp;
+  CostGroup dp, edp, shard, replicate, expert_shard, expert_replicate, embedding, tp;
   TopoGroupShape dp_shape, edp_shape, pair_shape;
   CostShards shards;
   double p2p_s;           /* one boundary message, alone */
-  double straggler_ratio; /* of the step, at the problem's gpus */
-  double sigma;           /* of need */
+  double straggler_ratio; /* of the step: the profile's overhead, and stragglers at these gpus */
   /* FSDP without pipeline: what gathering and reducing adds to a pass, by part */
   double fsdp_forward_s[COST_MAX_RUN_KINDS], fsdp_backward_s[COST_MAX_RUN_KINDS];
   double fsdp_plain_forward_s[COST_MAX_RUN_KINDS], fsdp_plain_backward_s[COST_MAX_RUN_KINDS];
@@ -56,6 +60,13 @@ void cost_placement_init_groups (CostPlacement *out, const CostProblem *problem,
                                  const ModelLayout *layout);
 void cost_placement_set_template (CostPlacement *placement, const CostProblem *problem,
                                   const ModelLayout *layout, const CostTemplate *tmpl);
+
+/* One micro-batch of a stage. */
+typedef struct {
+  double forward_s, backward_input_s, backward_weight_s; /* FSDP's traffic included */
+  double backward_s;                                     /* both */
+  double fsdp_s;                                         /* of them, what FSDP's traffic adds */
+} CostStageTime;
 
 typedef struct {
   double lower_bound_s; /* admissible: never above cost_evaluate's step_s */
@@ -80,9 +91,9 @@ typedef struct {
    * shrink when stages take longer, so it also bounds layouts that recompute more. */
   double least_s, growing_s;
   guint64 microbatches;
-  double pipe_s;     /* share of the pipeline in the step */
-  guint32 heaviest;  /* class with the most parameters */
-  double heaviest_s; /* forward and backward of one micro-batch on it */
+  double pipe_s;    /* share of the pipeline in the step */
+  guint32 heaviest; /* class with the most parameters */
+  CostStageTime heaviest_time;
   /* of the first classes; kept once the first layout has been finished */
   CostWeights weights[COST_BOUND_CLASSES];
   CostStageKept kept[COST_BOUND_CLASSES];
@@ -154,8 +165,12 @@ typedef struct {
   gboolean fits; /* need of every stage <= usable bytes */
   double step_s, step_s_p10, step_s_p90;
   double breakdown_s[COST_PART_N_KINDS]; /* none negative; sums to step_s */
+  /* what the fitted corrections start from, for who plays the step: the recurrence with messages,
+   * and the longest tail */
+  double schedule_s, tail_s;
   double tokens_per_s_per_gpu, tflops_per_gpu, mfu;
-  double oom_risk; /* of the worst stage */
+  double oom_risk;   /* of the worst stage */
+  double need_sigma; /* log sd of need */
   guint64 usable_bytes;
   guint32 fullest_stage; /* index into stages: peak, allocated, reserved, memory_bytes are its */
   guint32 n_stages;

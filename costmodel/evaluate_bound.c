@@ -64,14 +64,13 @@ visit_classes (Bound *bound, CostPipeBound *out)
       continue;
     most = weights->dense + weights->expert;
     out->heaviest = i;
-    out->heaviest_s = work_s;
+    out->heaviest_time = time;
   }
   if (!cost_has_pairs (stages->schedule))
     return;
-  CostStageTime time; /* traffic hides under all of a pass */
-  cost_stage_time (&time, bound->tmpl, bound->placement, bound->layout,
+  /* traffic hides under all of a pass */
+  cost_stage_time (&out->heaviest_time, bound->tmpl, bound->placement, bound->layout,
                    &stages->classes[out->heaviest].content);
-  out->heaviest_s = time.forward_s + time.backward_s;
 }
 
 /* A run's times with what messages add to its passes: the very first stage receives no
@@ -251,7 +250,7 @@ tail_s (const CostPipeBound *pipe, const CostProblem *problem, const ModelLayout
   else
     cost_weights_count (&weights, tmpl, &class->content, layout->pp > 1);
   cost_tail (&tail, problem, layout, tmpl, placement, &class->content, &weights, pipe->microbatches,
-             pipe->heaviest_s);
+             &pipe->heaviest_time);
   return tail.sum_s;
 }
 
@@ -266,7 +265,7 @@ cost_pipe_bound_memory (CostPipeBound *pipe, const CostProblem *problem, const M
   fill_memory (pipe, &plan, out);
   out->oom_risk
       = cost_oom_risk_fast ((double)out->need_bytes, (double)problem->machine->gpu->usable_bytes,
-                            placement->sigma);
+                            cost_need_sigma (problem, layout, tmpl));
 }
 
 void

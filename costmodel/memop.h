@@ -1,10 +1,10 @@
 /* costmodel/memop.h - time of a kernel that only moves bytes.
  *
- *   t = t0 + bytes / (HBM · hbm_ratio) · factor
+ *   t = t0 + bytes / (HBM · hbm_ratio) · kernel · factor
  *
  * factor is the profile's memory_factor (how well its pointwise kernels run and fuse) for norms,
  * activations, residuals and the like; 1 for plain copies and the optimizer, which are one good
- * kernel everywhere. Source: reference "time-model" §3.7, §3.12.
+ * kernel everywhere. kernel is the device's own factor of the kind (1 unless calibrated). Source: reference "time-model" §3.7, §3.12.
  */
 #pragma once
 #include "costmodel/calibration.h"

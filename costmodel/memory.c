@@ -3,6 +3,7 @@
  * Reference "memory-model" §2 for every term; bytes per parameter are the profile's.
  */
 #include "costmodel/memory.h"
+#include "model/program.h"
 #include <string.h>
 
 #define MAX_CHUNKS 64 /* per rank in a user's own order (model/schedule_file.c) */
@@ -100,6 +101,15 @@ uniform_layers (const ModelLayout *layout)
   return is_uniform ? MAX (layout->recompute.n, 1) : 1;
 }
 
+/* What a block that recomputes keeps on the GPU. */
+static guint64
+recomputed_kept_bytes (const CostTemplate *tmpl, guint kind)
+{
+  const ModelSegmentMemory *memory = &tmpl->blocks[kind].memory;
+  gboolean input_only = memory->kept_bytes == memory->input_bytes;
+  return input_only && tmpl->context.profile->checkpoints_on_host ? 0 : memory->kept_bytes;
+}
+
 /* One micro-batch of @content, which is one chunk if @uniform > 1: then one input is kept per
  * @uniform layers, the last group of a chunk being shorter. */
 static guint64
@@ -108,16 +118,31 @@ kept_bytes (const CostTemplate *tmpl, guint32 uniform, const CostStageContent *c
   guint64 bytes = 0;
   for (guint kind = 0; kind < tmpl->n_kinds && uniform == 1; kind++) {
     guint64 recomputed = content->recomputed[kind];
-    bytes += recomputed * tmpl->blocks[kind].memory.kept_bytes;
+    bytes += recomputed * recomputed_kept_bytes (tmpl, kind);
     bytes += (content->blocks[kind] - recomputed) * tmpl->plain_blocks[kind].memory.kept_bytes;
   }
   if (uniform > 1)
-    bytes = model_shard_ceil (content->layers, uniform) * tmpl->blocks[0].memory.input_bytes;
+    bytes = model_shard_ceil (content->layers, uniform) * recomputed_kept_bytes (tmpl, 0);
   if (content->has_embedding)
     bytes += tmpl->embedding.memory.kept_bytes;
   if (content->has_head)
     bytes += tmpl->head.memory.kept_bytes;
   return bytes;
+}
+
+/* Share of the activations of @content that belongs to routed experts. */
+static double
+expert_ratio (const CostTemplate *tmpl, const CostStageContent *content)
+{
+  guint64 routed = 0, all = 0;
+  for (guint kind = 0; kind < tmpl->n_kinds; kind++) {
+    guint64 recomputed = content->recomputed[kind], plain = content->blocks[kind] - recomputed;
+    const ModelSegmentMemory *again = &tmpl->blocks[kind].memory;
+    const ModelSegmentMemory *kept = &tmpl->plain_blocks[kind].memory;
+    routed += recomputed * again->routed_kept_bytes + plain * kept->routed_kept_bytes;
+    all += recomputed * again->kept_bytes + plain * kept->kept_bytes;
+  }
+  return all > 0 ? real (routed) / real (all) : 0;
 }
 
 static const CostStageContent *
@@ -153,6 +178,17 @@ listed_bytes (const CostTemplate *tmpl, guint32 uniform, const CostStageMap *map
     waiting[chunk] = kept_bytes (tmpl, 1, &rebuilt);
   }
   return model_schedule_peak (list, rank, kept, waiting);
+}
+
+/* Where a stage's output stays until its backward: it is the next stage's input, so the first layer
+ * of a stage keeps its own anyway. */
+static guint64
+output_bytes (const CostMemoryPlan *plan, const CostStageClass *class, guint64 in_flight)
+{
+  gboolean sends = plan->layout->pp > 1 && !class->content.has_head;
+  return sends && plan->tmpl->context.profile->keeps_stage_output
+             ? times (in_flight, plan->tmpl->boundary_bytes)
+             : 0;
 }
 
 /* Micro-batches whose logits' gradient waits for the head's weight gradient, beside the one the
@@ -246,14 +282,14 @@ compute_copy_bytes (const CostMemoryPlan *plan)
 {
   guint zero = plan->layout->zero;
   double element_bytes = plan->tmpl->element_bytes;
-  if (plan->tmpl->context.profile->param_bytes > 0 || zero >= 3)
+  if (plan->param_bytes > 0 || zero >= 3)
     return 0;
   gboolean has_whole_master = zero == 0 || plan->shards->shard_ranks == 1;
   return has_whole_master && element_bytes >= FP32_BYTES ? 0 : element_bytes;
 }
 
 /*
- * FSDP: the units in flight in 16 bits, one unit's fp32 gradient, and the embedding or head;
+ * FSDP: the units in flight in 16 bits, the embedding or head, and the largest unit's fp32 gradient;
  * everything of the stage where it stays gathered (pipelines, or no reshard). Otherwise the copy to
  * compute with, and one gradient bucket where gradients are not made in the buffer they are
  * reduced from.
@@ -271,7 +307,7 @@ gather_bytes (const CostMemoryPlan *plan, const CostStageClass *class, const Cos
     return bucket + whole (compute_copy_bytes (plan) * real (all));
   if (layout->pp > 1 || !profile->reshard_after_forward)
     return bucket + whole (tmpl->element_bytes * real (all));
-  guint64 unit = 0, ends = 0;
+  guint64 unit = 0, ends = 0, live;
   for (guint kind = 0; kind < tmpl->n_kinds; kind++)
     if (class->content.blocks[kind] > 0)
       unit = MAX (unit, tmpl->blocks[kind].weight_count + tmpl->blocks[kind].expert_weight_count);
@@ -279,10 +315,10 @@ gather_bytes (const CostMemoryPlan *plan, const CostStageClass *class, const Cos
     ends = tmpl->embedding.weight_count;
   if (class->content.has_head)
     ends = MAX (ends, tmpl->head.weight_count);
-  double in_flight = MAX (profile->fsdp_units_in_flight, 1);
+  live = MAX (profile->fsdp_units_in_flight, 1) * unit;
+  live = MAX (live, MIN (profile->live_elements, all));
   return bucket
-         + whole ((in_flight * tmpl->element_bytes + FP32_BYTES) * real (unit)
-                  + tmpl->element_bytes * real (ends));
+         + whole (tmpl->element_bytes * real (live + ends) + FP32_BYTES * real (MAX (unit, ends)));
 }
 
 /*
@@ -316,8 +352,29 @@ fill_transients (guint64 *bytes, const CostMemoryPlan *plan, guint64 in_flight,
   bytes[COST_MEMORY_WORKSPACE] = work;
 }
 
+/*
+ * Where segments cannot grow, more is needed than is held: cache that is cut into pieces too small is
+ * not given back whole. Which bytes leave such gaps, all or those that come and go within a step, is
+ * the framework's. Activations of experts are those of the hottest rank.
+ */
+static guint64
+need_bytes (const CostMemoryPlan *plan, const guint64 *bytes, guint64 allocated,
+            double expert_ratio)
+{
+  const CostContext *context = &plan->tmpl->context;
+  guint64 states
+      = bytes[COST_MEMORY_WEIGHTS] + bytes[COST_MEMORY_GRADIENTS] + bytes[COST_MEMORY_OPTIMIZER];
+  const CostProfileNumbers *numbers = &context->numbers->profile;
+  gboolean grows = context->profile->expandable_segments;
+  double ratio = grows ? 1 : numbers->need_ratio;
+  double further = grows ? 0 : numbers->need_changing_ratio - 1;
+  double hottest = (context->numbers->memory.imbalance_ratio - 1) * expert_ratio;
+  double changing = real (allocated - states) + hottest * real (bytes[COST_MEMORY_ACTIVATIONS]);
+  return whole (ratio * (real (states) + changing) + further * changing);
+}
+
 static void
-fill_views (CostStageMemory *out, const CostMemoryPlan *plan)
+fill_views (CostStageMemory *out, const CostMemoryPlan *plan, double expert_ratio)
 {
   guint64 *bytes = out->bytes;
   guint64 allocated = bytes[COST_MEMORY_WORKSPACE];
@@ -330,23 +387,27 @@ fill_views (CostStageMemory *out, const CostMemoryPlan *plan)
   out->allocated_bytes = allocated;
   out->reserved_bytes = allocated + bytes[COST_MEMORY_FRAGMENTATION];
   out->peak_bytes = out->reserved_bytes + around;
-  out->need_bytes
-      = whole (plan->tmpl->context.numbers->profile.need_ratio * real (allocated)) + around;
+  out->need_bytes = need_bytes (plan, bytes, allocated, expert_ratio) + around;
 }
 
 /*
  * ZeRO 1 shards master weights and moments (and the main gradient where the profile reduces into
  * a shard), 2 the gradients too, 3 the parameters too. Without ZeRO a rank's shard is everything.
+ * Gradients that are reduced once per step, as with pipelining, are whole until then.
  */
 static void
-plan_states (CostMemoryPlan *plan, const ModelProfile *profile, guint zero)
+plan_states (CostMemoryPlan *plan, const ModelProfile *profile, const ModelLayout *layout)
 {
-  gboolean shards_main = zero >= 2 || (zero == 1 && profile->shards_main_grad_zero1);
-  *(zero == 3 ? &plan->weight_sharded : &plan->weight_full) += profile->param_bytes;
-  *(zero >= 2 ? &plan->gradient_sharded : &plan->gradient_full) += profile->grad_bytes;
-  *(shards_main ? &plan->gradient_sharded : &plan->gradient_full) += profile->main_grad_bytes;
-  plan->optimizer = profile->master_bytes + profile->moment_bytes;
-  plan->step_copy = profile->step_copy_bytes;
+  ModelStates states = model_profile_states (profile, layout->dtype);
+  gboolean shards = model_zero_moves_per_microbatch (layout, 2);
+  gboolean shards_main = shards || (layout->zero == 1 && profile->shards_main_grad_zero1);
+  *(layout->zero == 3 ? &plan->weight_sharded : &plan->weight_full) += states.param_bytes;
+  *(shards ? &plan->gradient_sharded : &plan->gradient_full) += states.grad_bytes;
+  *(shards_main ? &plan->gradient_sharded : &plan->gradient_full) += states.main_grad_bytes;
+  plan->optimizer = profile->offloads_optimizer ? 0 : states.master_bytes + states.moment_bytes;
+  plan->step_copy = states.step_copy_bytes;
+  plan->param_bytes = states.param_bytes;
+  plan->has_bucket = states.grad_bytes > 0 && layout->dp > 1;
 }
 
 void
@@ -361,14 +422,12 @@ cost_memory_plan_init (CostMemoryPlan *plan, const CostTemplate *tmpl, const Mod
                             .map = map,
                             .microbatches = microbatches,
                             .uniform = uniform_layers (layout),
-                            .has_bucket = profile->grad_bytes > 0 && layout->dp > 1,
                             .slack_ratio = MAX (numbers->profile.reserved_ratio - 1, 0) };
-  plan_states (plan, profile, layout->zero);
+  plan_states (plan, profile, layout);
   plan->fixed_bytes
       = whole (numbers->memory.cublas_workspace_bytes + numbers->memory.allocated_extra_bytes);
   plan->communicator_bytes = whole (shards->communicators * numbers->memory.communicator_bytes);
-  plan->context_bytes = whole (profile->context_gib > 0 ? profile->context_gib * 1073741824.0
-                                                        : numbers->memory.context_bytes_default);
+  plan->context_bytes = whole (profile->context_bytes);
 }
 
 void
@@ -384,6 +443,7 @@ cost_stage_kept_init (CostStageKept *out, const CostMemoryPlan *plan, const Cost
   out->activations_bytes
       = list != NULL ? listed_bytes (tmpl, plan->uniform, map, list, class->first_rank)
                      : activation_bytes (tmpl, plan->uniform, map, class, out->in_flight_count);
+  out->activations_bytes += output_bytes (plan, class, out->in_flight_count);
   out->layer_work_bytes = layer_work_bytes (tmpl, plan->uniform, class);
   out->dummy_bytes = dummy_bytes (tmpl, class);
 }
@@ -410,7 +470,7 @@ cost_stage_memory_with (CostStageMemory *out, const CostMemoryPlan *plan,
   fill_transients (bytes, plan, kept->in_flight_count, class, kept->layer_work_bytes,
                    whole (plan->step_copy * counts.sharded));
   bytes[COST_MEMORY_WORKSPACE] += plan->fixed_bytes + kept->dummy_bytes;
-  fill_views (out, plan);
+  fill_views (out, plan, expert_ratio (plan->tmpl, &class->content));
 }
 
 void

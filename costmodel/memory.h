@@ -3,9 +3,9 @@
  * Components are disjoint and sum to the driver's view. allocated = everything that goes through
  * the caching allocator at its peak; reserved = allocated + fragmentation; driver (peak_bytes) =
  * reserved + communicators + context. need, which decides out-of-memory, is allocated × the
- * profile's need ratio + communicators + context: the allocator gives its cache back under
- * pressure. The peak is the larger of two moments, backward and optimizer step. Formulas and
- * sources: docs/model.md.
+ * profile's need ratio (and further, of what comes and goes within a step) + communicators +
+ * context: the allocator gives its cache back under pressure. The peak is the larger of two
+ * moments, backward and optimizer step. Formulas and sources: docs/model.md.
  */
 #pragma once
 #include "costmodel/template.h"
@@ -61,6 +61,7 @@ typedef struct {
   gboolean has_bucket;
   /* bytes per parameter: of those the rank has whole, and of those of its shard */
   double weight_full, weight_sharded, gradient_full, gradient_sharded, optimizer, step_copy;
+  double param_bytes; /* of the copy that computes */
   double slack_ratio; /* reserved over allocated, less 1 */
   guint64 fixed_bytes, communicator_bytes, context_bytes;
 } CostMemoryPlan;

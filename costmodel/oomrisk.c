@@ -1,5 +1,6 @@
 /* costmodel/oomrisk.c - the normal distribution function, exact and as a rational function. */
 #include "costmodel/oomrisk.h"
+#include "base/stats.h"
 #include <math.h>
 
 double
@@ -9,7 +10,7 @@ cost_oom_risk (double need_bytes, double usable_bytes, double sigma)
     return 0;
   if (!(usable_bytes > 0))
     return 1;
-  return 0.5 * erfc (-log (need_bytes / usable_bytes) / (sigma * M_SQRT2));
+  return base_normal_cdf (log (need_bytes / usable_bytes) / sigma);
 }
 
 /* Abramowitz and Stegun 26.2.19, x >= 0: off by less than 1.5e-7. */

@@ -5,12 +5,6 @@
 #include "costmodel/attention.h"
 #include "costmodel/memop.h"
 
-static gboolean
-is_backward (const ModelOp *op)
-{
-  return op->phase == MODEL_PHASE_BACKWARD_INPUT || op->phase == MODEL_PHASE_BACKWARD_WEIGHT;
-}
-
 /* Experts: one launch whose tiles share the waves, or a loop of GEMMs. */
 static double
 grouped_gemm_s (const CostContext *context, const CostGemmContext *gemm, const ModelOp *op)
@@ -43,7 +37,7 @@ attention_s (const CostContext *context, const ModelOp *op)
   CostAttentionContext attention = { .peak_flop_per_s = context->peak_flop_per_s[op->dtype],
                                      .hbm_bytes_per_s = context->hbm_bytes_per_s,
                                      .numbers = context->numbers };
-  return cost_attention_s (&attention, &op->attention, is_backward (op));
+  return cost_attention_s (&attention, &op->attention, model_op_is_backward (op));
 }
 
 double

@@ -1,7 +1,6 @@
 /* costmodel/placement.c - groups of a layout on the machine, and what FSDP's traffic costs there. */
 #include "costmodel/evaluate-private.h"
 #include <math.h>
-#include <string.h>
 
 static void
 group_init (CostGroup *group, TopoGroupShape *shape, const CostProblem *problem,
@@ -13,6 +12,19 @@ group_init (CostGroup *group, TopoGroupShape *shape, const CostProblem *problem,
   topo_group_shape (problem->machine, map->world, map->groups[kind].stride, map->groups[kind].size,
                     shape);
   cost_group_init (group, problem->numbers, shape);
+}
+
+/* The group @kind of shards and the one after it of their copies, within @all. */
+static void
+shard_init (CostGroup *shard, CostGroup *replicate, const CostGroup *all,
+            const CostProblem *problem, const ModelRankMap *map, ModelGroupKind kind)
+{
+  replicate->ranks = 1; /* all else of it is then not read */
+  *shard = *all;
+  if (map->groups[kind + 1].size == 1)
+    return;
+  group_init (shard, NULL, problem, map, kind);
+  group_init (replicate, NULL, problem, map, kind + 1);
 }
 
 /* The first and the last stage. */
@@ -44,23 +56,41 @@ typedef struct {
   double overlap_ratio;
 } Fsdp;
 
+static CostTransfer
+transfer (const CostGroup *group, ModelGroupKind kind, ModelCollectiveKind collective, double bytes)
+{
+  return (CostTransfer){ kind, collective, bytes, cost_collective_s (group, collective, bytes) };
+}
+
+void
+cost_unit_traffic (CostUnitTraffic *out, const CostPlacement *placement,
+                   const ModelProfile *profile, double element_bytes, const CostBlock *block)
+{
+  const CostGroup *groups[] = { &placement->shard, &placement->expert_shard };
+  static const ModelGroupKind kinds[] = { MODEL_GROUP_HSDP_SHARD, MODEL_GROUP_EDP_SHARD };
+  double counts[] = { (double)block->weight_count, (double)block->expert_weight_count };
+  *out = (CostUnitTraffic){ 0 };
+  for (guint i = 0; i < 2; i++) {
+    if (!(counts[i] > 0))
+      continue;
+    out->gathers[i]
+        = transfer (groups[i], kinds[i], MODEL_COLLECTIVE_ALL_GATHER, counts[i] * element_bytes);
+    out->reduces[i] = transfer (groups[i], kinds[i], MODEL_COLLECTIVE_REDUCE_SCATTER,
+                                counts[i] * profile->reduce_bytes);
+    out->gather_s += out->gathers[i].time_s;
+    out->reduce_s += out->reduces[i].time_s;
+  }
+}
+
 /* Forward gathers a unit; backward gathers it again where it was freed, and reduces. */
 static void
 unit_traffic (const Fsdp *fsdp, const CostBlock *block, double *out_forward_s,
               double *out_backward_s)
 {
   const ModelProfile *profile = fsdp->problem->profile;
-  const CostGroup *groups[] = { &fsdp->placement->shard, &fsdp->placement->edp };
-  double counts[] = { (double)block->weight_count, (double)block->expert_weight_count };
-  double gather_s = 0, reduce_s = 0;
-  for (guint i = 0; i < 2; i++) {
-    if (!(counts[i] > 0))
-      continue;
-    gather_s += cost_collective_s (groups[i], MODEL_COLLECTIVE_ALL_GATHER,
-                                   counts[i] * fsdp->element_bytes);
-    reduce_s += cost_collective_s (groups[i], MODEL_COLLECTIVE_REDUCE_SCATTER,
-                                   counts[i] * profile->reduce_bytes);
-  }
+  CostUnitTraffic traffic;
+  cost_unit_traffic (&traffic, fsdp->placement, profile, fsdp->element_bytes, block);
+  double gather_s = traffic.gather_s, reduce_s = traffic.reduce_s;
   double again_s = profile->reshard_after_forward ? gather_s : 0;
   double backward_s
       = block->pass_s[COST_PASS_BACKWARD_INPUT] + block->pass_s[COST_PASS_BACKWARD_WEIGHT];
@@ -85,34 +115,23 @@ fill_fsdp (CostPlacement *out, const CostProblem *problem, const ModelLayout *la
   unit_traffic (&fsdp, &tmpl->head, &out->fsdp_head_forward_s, &out->fsdp_head_backward_s);
 }
 
-/* Expert shards cover the same ranks as the dense ones, seen from their own group. */
-static void
-fill_shards (CostShards *out, const ModelRankMap *map, const ModelLayout *layout)
-{
-  guint32 expert = map->edp;
-  if (layout->hsdp > 0)
-    expert = CLAMP (layout->hsdp * map->tp / (map->ep * map->etp), 1, map->edp);
-  out->shard_ranks = map->groups[MODEL_GROUP_HSDP_SHARD].size;
-  out->expert_shard_ranks = expert;
-  out->communicators = map->communicators_per_rank;
-}
-
 double
 cost_straggler_ratio (const CostProblem *problem)
 {
-  return problem->gpus > 8 ? problem->numbers->fabric.straggler_ratio * log2 (problem->gpus / 8.0)
-                           : 0;
+  const CostNumbers *numbers = problem->numbers;
+  double ratio = numbers->profile.overhead_ratio;
+  if (problem->gpus > 8)
+    ratio += numbers->fabric.straggler_ratio * log2 (problem->gpus / 8.0);
+  return ratio;
 }
 
 void
 cost_placement_set_template (CostPlacement *placement, const CostProblem *problem,
                              const ModelLayout *layout, const CostTemplate *tmpl)
 {
-  const CostNumbers *numbers = problem->numbers;
-  placement->p2p_s = cost_p2p_s (numbers, &placement->pair_shape, (double)tmpl->boundary_bytes);
-  placement->sigma = tmpl->is_moe ? numbers->memory.sigma_moe : numbers->memory.sigma_dense;
-  if (problem->is_layout_assumed)
-    placement->sigma += numbers->memory.sigma_assumed;
+  placement->p2p_s = layout->pp > 1 ? cost_p2p_s (problem->numbers, &placement->pair_shape,
+                                                  (double)tmpl->boundary_bytes)
+                                    : 0;
   if (layout->pp == 1)
     fill_fsdp (placement, problem, layout, tmpl);
 }
@@ -133,14 +152,17 @@ cost_placement_init_groups (CostPlacement *out, const CostProblem *problem,
   sharded.zero = MAX (layout->zero, 1);
   ModelRankMap map;
   model_rankmap_init (&map, &sharded);
-  memset (out, 0, sizeof *out);
   group_init (&out->dp, &out->dp_shape, problem, &map, MODEL_GROUP_DPCP);
   group_init (&out->edp, &out->edp_shape, problem, &map, MODEL_GROUP_EDP);
-  group_init (&out->shard, NULL, problem, &map, MODEL_GROUP_HSDP_SHARD);
-  group_init (&out->replicate, NULL, problem, &map, MODEL_GROUP_HSDP_REPLICATE);
+  shard_init (&out->shard, &out->replicate, &out->dp, problem, &map, MODEL_GROUP_HSDP_SHARD);
+  shard_init (&out->expert_shard, &out->expert_replicate, &out->edp, problem, &map,
+              MODEL_GROUP_EDP_SHARD);
   group_init (&out->tp, NULL, problem, &map, MODEL_GROUP_TP);
   embedding_init (&out->embedding, problem, &map);
-  fill_shards (&out->shards, &map, layout);
+  out->shards = (CostShards){ .shard_ranks = map.groups[MODEL_GROUP_HSDP_SHARD].size,
+                              .expert_shard_ranks = map.groups[MODEL_GROUP_EDP_SHARD].size,
+                              .communicators = map.communicators_per_rank };
+  out->pair_shape = (TopoGroupShape){ .ranks = 1 };
   if (map.pp > 1)
     topo_pair_shape (problem->machine, map.world, map.world / map.pp, &out->pair_shape);
   out->straggler_ratio = cost_straggler_ratio (problem);

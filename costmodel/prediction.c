@@ -45,7 +45,7 @@ map_stages (CostStageMap *map, const CostProblem *problem, const CostBlockKinds 
     return FALSE;
   }
   g_autofree guint32 *layers = g_new0 (guint32, n_stages);
-  if (!model_stages_layers (problem->arch, layout, layers)) {
+  if (!model_stages_layers (problem->arch, layout, problem->profile, layers)) {
     g_set_error (error, MODEL_ERROR, MODEL_ERROR_ILLEGAL,
                  "stages do not sum to the %u layers of '%s', or one is empty",
                  problem->arch->layers, problem->arch->name);

@@ -49,7 +49,7 @@ cost_stage_time (CostStageTime *out, const CostTemplate *tmpl, const CostPlaceme
     add_block (&sum, &tmpl->embedding, 1);
   if (content->has_head)
     add_block (&sum, &tmpl->head, 1);
-  if (cost_is_fsdp (layout))
+  if (model_zero_moves_per_microbatch (layout, 3))
     add_fsdp (&sum, tmpl, placement, content);
   sum.backward_s = sum.backward_input_s + sum.backward_weight_s;
   *out = sum;

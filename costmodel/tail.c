@@ -2,8 +2,8 @@
  *
  * Dense parameters reduce over dp·cp (or the HSDP shard group, then across its copies), routed
  * experts over their own group. ZeRO 0 all-reduces; 1 to 3 reduce-scatter and gather the updated
- * parameters. ZeRO 2 reduces after every micro-batch. FSDP with a pipeline keeps parameters
- * gathered over the step, so its traffic is that of ZeRO 1; without one it is in the passes.
+ * parameters. ZeRO 2 without a pipeline reduces after every micro-batch, FSDP's traffic is then in
+ * the passes; with a pipeline both move once per step, as ZeRO 1 does (model/lower_tail.c).
  */
 #include "costmodel/evaluate-private.h"
 
@@ -31,29 +31,39 @@ updated_count (const ModelLayout *layout, const CostPlacement *placement,
                           : real (weights->dense) + real (weights->expert);
 }
 
+/* Where one kind of weights reduces and lies. */
 typedef struct {
-  double reduce_s, gather_s;
+  const CostGroup *all, *shard, *replicate;
+  guint32 shard_ranks;
+  double count; /* weights of the rank */
+} Weights;
+
+typedef struct {
+  double reduce_s; /* of the shard, or of everything without ZeRO */
+  double gather_s;
+  double copies_s; /* sum of a shard over its copies, once per step */
 } Traffic;
 
-static Traffic
-traffic_of (const CostGroup *all, const CostGroup *shard, const CostGroup *replicate,
-            guint32 shard_ranks, guint zero, double count, double reduce_bytes,
-            double element_bytes)
+static void
+add_traffic (Traffic *sum, const Weights *weights, const ModelLayout *layout,
+             const ModelProfile *profile, double element_bytes)
 {
-  Traffic traffic = { 0 };
+  double count = weights->count, reduce_bytes = profile->reduce_bytes;
   if (!(count > 0))
-    return traffic;
-  if (zero == 0) {
-    traffic.reduce_s = cost_collective_s (all, MODEL_COLLECTIVE_ALL_REDUCE, count * reduce_bytes);
-    return traffic;
+    return;
+  if (layout->zero > 0)
+    sum->gather_s
+        += cost_collective_s (weights->shard, MODEL_COLLECTIVE_ALL_GATHER, count * element_bytes);
+  if (model_zero_all_reduces (layout, profile)) {
+    sum->reduce_s
+        += cost_collective_s (weights->all, MODEL_COLLECTIVE_ALL_REDUCE, count * reduce_bytes);
+    return;
   }
-  traffic.reduce_s
-      = cost_collective_s (shard, MODEL_COLLECTIVE_REDUCE_SCATTER, count * reduce_bytes);
-  traffic.gather_s = cost_collective_s (shard, MODEL_COLLECTIVE_ALL_GATHER, count * element_bytes);
-  if (replicate != NULL && replicate->ranks > 1)
-    traffic.reduce_s += cost_collective_s (replicate, MODEL_COLLECTIVE_ALL_REDUCE,
-                                           count / shard_ranks * reduce_bytes);
-  return traffic;
+  sum->reduce_s
+      += cost_collective_s (weights->shard, MODEL_COLLECTIVE_REDUCE_SCATTER, count * reduce_bytes);
+  if (weights->replicate->ranks > 1)
+    sum->copies_s += cost_collective_s (weights->replicate, MODEL_COLLECTIVE_ALL_REDUCE,
+                                        count / weights->shard_ranks * reduce_bytes);
 }
 
 static double
@@ -65,28 +75,26 @@ exposed_s (double traffic_s, double hidden_s)
 static double
 dp_s (const CostProblem *problem, const ModelLayout *layout, const CostTemplate *tmpl,
       const CostPlacement *placement, const CostWeights *weights, guint64 microbatches,
-      double stage_s)
+      const CostStageTime *stage)
 {
   const ModelProfile *profile = problem->profile;
-  double hidden_s = layout->overlap_dp ? problem->numbers->profile.overlap_dp_ratio * stage_s : 0;
-  if (cost_is_fsdp (layout)) {
-    /* Only the copies' all-reduce is left for the end of the step. */
-    double shard_bytes = sharded_count (placement, weights) * profile->reduce_bytes;
-    return placement->replicate.ranks > 1
-               ? exposed_s (cost_collective_s (&placement->replicate, MODEL_COLLECTIVE_ALL_REDUCE,
-                                               shard_bytes),
-                            hidden_s)
-               : 0;
-  }
-  Traffic dense = traffic_of (&placement->dp, &placement->shard, &placement->replicate,
-                              placement->shards.shard_ranks, layout->zero, real (weights->dense),
-                              profile->reduce_bytes, tmpl->element_bytes);
-  Traffic expert = traffic_of (&placement->edp, &placement->edp, NULL, 1, layout->zero,
-                               real (weights->expert), profile->reduce_bytes, tmpl->element_bytes);
-  double reduce_s = dense.reduce_s + expert.reduce_s;
-  double all_s = exposed_s (reduce_s + dense.gather_s + expert.gather_s, hidden_s);
-  if (layout->zero == 2)
-    all_s += real (microbatches - 1) * exposed_s (reduce_s, hidden_s);
+  const CostShards *shards = &placement->shards;
+  const Weights dense = { &placement->dp, &placement->shard, &placement->replicate,
+                          shards->shard_ranks, real (weights->dense) };
+  const Weights expert = { &placement->edp, &placement->expert_shard, &placement->expert_replicate,
+                           shards->expert_shard_ranks, real (weights->expert) };
+  double overlap = layout->overlap_dp ? problem->numbers->profile.overlap_dp_ratio : 0;
+  double under_backward_s = overlap * stage->backward_s;
+  double under_forward_s = profile->overlap_param_gather ? overlap * stage->forward_s : 0;
+  Traffic sum = { 0 };
+  add_traffic (&sum, &dense, layout, profile, tmpl->element_bytes);
+  add_traffic (&sum, &expert, layout, profile, tmpl->element_bytes);
+  if (model_zero_moves_per_microbatch (layout, 3))
+    return exposed_s (sum.copies_s, under_backward_s);
+  double all_s = exposed_s (sum.reduce_s + sum.copies_s, under_backward_s)
+                 + exposed_s (sum.gather_s, under_forward_s);
+  if (model_zero_moves_per_microbatch (layout, 2))
+    all_s += real (microbatches - 1) * exposed_s (sum.reduce_s, under_backward_s);
   return all_s;
 }
 
@@ -112,40 +120,52 @@ embedding_s (const CostProblem *problem, const ModelLayout *layout, const CostTe
       || content->has_embedding == content->has_head)
     return 0;
   return cost_collective_s (&placement->embedding, MODEL_COLLECTIVE_ALL_REDUCE,
-                            real (tmpl->tied_weight_count) * problem->profile->reduce_bytes);
+                            real (tmpl->tied_weight_count)
+                                * model_profile_gradient_bytes (problem->profile));
 }
 
-/*
- * HBM traffic of the optimizer: the gradient is read for its norm and for the update, master
- * weights and moments are read and written, the 16-bit copy is written: 34 bytes with fp32
- * gradients and Adam (the time model's fit assumed 32).
- */
+/* On the host: gradients down, 16-bit parameters up the GPU's own link, and an Adam that all ranks of
+ * the node run out of one DRAM. A link of unknown rate costs nothing. */
+static double
+host_optimizer_s (const CostProblem *problem, double count)
+{
+  const TopoMachine *machine = problem->machine;
+  double link_bytes_per_s
+      = machine->gpu->has_c2c ? machine->gpu->c2c_bytes_per_s : machine->pcie_bytes_per_s;
+  double bytes = count * (problem->profile->reduce_bytes + 2);
+  double ranks = MIN (problem->gpus, machine->gpus_per_node);
+  return (link_bytes_per_s > 0 ? bytes / link_bytes_per_s : 0)
+         + count * ranks * problem->numbers->step.host_adam_s;
+}
+
 static double
 optimizer_s (const CostProblem *problem, const ModelLayout *layout, const CostPlacement *placement,
              const CostWeights *weights)
 {
-  const ModelProfile *profile = problem->profile;
-  double gradient = profile->main_grad_bytes > 0 ? profile->main_grad_bytes : profile->grad_bytes;
-  double bytes
-      = 2 * gradient + 2 * (profile->master_bytes + profile->moment_bytes) + profile->param_bytes;
+  double bytes = model_profile_adam_read_bytes (problem->profile)
+                 + model_profile_adam_write_bytes (problem->profile);
   double count = updated_count (layout, placement, weights);
-  return count * bytes / (problem->machine->gpu->hbm_bytes_per_s * problem->numbers->gpu.hbm_ratio);
+  const CostGpuNumbers *gpu = &problem->numbers->gpu;
+  if (problem->profile->offloads_optimizer)
+    return host_optimizer_s (problem, count);
+  return count * bytes * gpu->kernel_factor[MODEL_OP_ADAM]
+         / (problem->machine->gpu->hbm_bytes_per_s * gpu->hbm_ratio);
 }
 
 void
 cost_tail (CostTail *out, const CostProblem *problem, const ModelLayout *layout,
            const CostTemplate *tmpl, const CostPlacement *placement,
            const CostStageContent *content, const CostWeights *weights, guint64 microbatches,
-           double stage_s)
+           const CostStageTime *stage)
 {
-  out->dp_s = dp_s (problem, layout, tmpl, placement, weights, microbatches, stage_s)
+  out->dp_s = dp_s (problem, layout, tmpl, placement, weights, microbatches, stage)
               + embedding_s (problem, layout, tmpl, placement, content)
               + mirror_s (problem, layout, placement, weights);
-  /* With sequence parallelism each tp rank saw its own tokens only. */
-  out->tp_s = layout->sp && layout->tp > 1 && weights->replicated > 0
-                  ? cost_collective_s (&placement->tp, MODEL_COLLECTIVE_ALL_REDUCE,
-                                       real (weights->replicated) * problem->profile->reduce_bytes)
-                  : 0;
+  out->tp_s = 0;
+  if (model_layout_sums_replicated (layout) && weights->replicated > 0)
+    out->tp_s = cost_collective_s (&placement->tp, MODEL_COLLECTIVE_ALL_REDUCE,
+                                   real (weights->replicated)
+                                       * model_profile_gradient_bytes (problem->profile));
   out->optimizer_s = optimizer_s (problem, layout, placement, weights);
   out->sum_s = out->dp_s + out->tp_s + out->optimizer_s;
 }

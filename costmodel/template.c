@@ -1,7 +1,6 @@
 /* costmodel/template.c - lowers and prices each part of the model once. */
 #include "costmodel/template.h"
 #include "costmodel/error.h"
-#include <string.h>
 
 /* 2⁴⁸ bytes (256 TiB) for one layer: far above any GPU, and low enough that thousands of layers
  * do not overflow 64 bits. */
@@ -94,14 +93,11 @@ cost_template_init_shared (CostTemplate *out, const ModelArch *arch, const CostB
   ModelRankMap map;
   model_rankmap_init (&map, layout);
   g_return_val_if_fail (map.world == gpus, FALSE);
-  memset (out, 0, sizeof *out);
   cost_context_init_groups (&out->context, machine, profile, numbers, &map, COST_SEGMENT_GROUPS);
-  if (!(out->context.peak_flop_per_s[layout->dtype] > 0)) {
-    g_set_error (error, COST_ERROR, COST_ERROR_NO_DATA, "GPU '%s' has no peak for dtype=%s",
-                 machine->gpu->slug, model_dtype_name (layout->dtype));
+  if (!cost_context_check_dtype (&out->context, layout->dtype, error))
     return FALSE;
-  }
   out->n_kinds = kinds->n_kinds;
+  out->is_moe = FALSE;
   for (guint kind = 0; kind < kinds->n_kinds; kind++)
     out->is_moe |= arch->runs[kinds->representative[kind]].kind == MODEL_BLOCK_MOE;
   out->element_bytes = model_dtype_bits (model_dtype_storage (layout->dtype)) / 8.0;
@@ -109,11 +105,9 @@ cost_template_init_shared (CostTemplate *out, const ModelArch *arch, const CostB
   if (layout->sp && layout->tp > 1)
     rows = model_shard_ceil (rows, layout->tp);
   out->boundary_bytes = rows * arch->hidden * (guint64)out->element_bytes;
-  if (arch->tied) {
-    guint64 vocab
-        = model_params_padded_vocab (arch->vocab, layout->tp, MAX (profile->vocab_multiple, 1));
-    out->tied_weight_count = vocab / layout->tp * arch->hidden;
-  }
+  out->tied_weight_count
+      = arch->tied ? model_params_word_embedding_count (arch, layout->tp, profile->vocab_multiple)
+                   : 0;
   return check_widest (arch, job, layout, error)
          && price_blocks (out->plain_blocks, out, arch, kinds, job, layout, MODEL_RECOMPUTE_NONE,
                           error)

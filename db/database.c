@@ -22,12 +22,6 @@ db_database_free (DbDatabase *db)
   g_free (db);
 }
 
-const char *
-db_database_path (const DbDatabase *db)
-{
-  return db->path;
-}
-
 /* A file from elsewhere may hold views that call functions, or text that looks like a name. */
 static gboolean
 distrust_content (DbDatabase *db, GError **error)

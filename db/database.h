@@ -49,8 +49,6 @@ DbDatabase *db_database_open (const char *path, DbOpenMode mode, char **out_warn
 void db_database_free (DbDatabase *db);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (DbDatabase, db_database_free)
 
-const char *db_database_path (const DbDatabase *db); /* (borrowed) */
-
 /* Version of the schema this build reads and writes. */
 gint64 db_schema_version (void);
 

@@ -44,6 +44,11 @@ extern const DbTable db_validation_table;
 extern const DbTable db_exec_table; /* "exec_run" */
 extern const DbTable db_exec_op_table;
 extern const DbTable db_exec_memory_table;
+extern const DbTable db_exec_loaded_table; /* columns of "exec_run" */
+extern const DbTable db_calibration_run_table;
+extern const DbTable db_calibration_value_table;
+extern const DbTable db_calibration_residual_table;
+extern const DbTable db_point_table; /* "calibration_point" */
 
 /* "INSERT INTO name (KEY, columns) VALUES (:KEY, :columns)"; @key leads, @last comes last (both
  * nullable: columns that are no members of the record). */

@@ -193,9 +193,66 @@ static const DbField exec_fields[] = {
   FIELD (REAL, measured_s_min),
   FIELD (REAL, measured_s_max),
   FIELD (INT_OR_NULL, moved_bytes),
+  FIELD (INT_OR_NULL, seq),
+  FIELD (INT_OR_NULL, global_batch),
+  FIELD (TEXT, calibration),
 };
 #undef RECORD
 const DbTable db_exec_table = TABLE ("exec_run", exec_fields);
+
+#define RECORD DbExecLoaded
+static const DbField exec_loaded_fields[] = {
+  FIELD (INT, run_id),          FIELD (TEXT, model), FIELD (TEXT, layout_text),
+  FIELD (INT, rank_count),      FIELD (INT, seq),    FIELD (INT, global_batch),
+  FIELD (REAL, measured_s_min),
+};
+#undef RECORD
+const DbTable db_exec_loaded_table = TABLE ("exec_run", exec_loaded_fields);
+
+#define RECORD DbCalibrationRunRecord
+static const DbField calibration_run_fields[] = {
+  FIELD (TEXT, host),          FIELD (INT, pid),
+  FIELD (TEXT, backend),       FIELD (INT_OR_NULL, rank_count),
+  FIELD (TEXT, topology_hash), FIELD (TEXT, math_version),
+  FIELD (TEXT, comm_version),  FIELD (TEXT, base),
+  FIELD (REAL, budget_s),
+};
+#undef RECORD
+const DbTable db_calibration_run_table = TABLE ("calibration_run", calibration_run_fields);
+
+#define RECORD DbCalibrationValueRecord
+static const DbField calibration_value_fields[] = {
+  FIELD (TEXT, group_name),  FIELD (TEXT, key),        FIELD (REAL, value),
+  FIELD (TEXT, unit),        FIELD (REAL, spread),     FIELD (REAL, base_value),
+  FIELD (REAL, base_spread), FIELD (TEXT, provenance), FIELD (COUNT, point_count),
+  FIELD (TEXT, source),
+};
+#undef RECORD
+const DbTable db_calibration_value_table = TABLE ("calibration_value", calibration_value_fields);
+
+#define RECORD DbPointRecord
+static const DbField point_fields[] = {
+  FIELD (TEXT, benchmark),
+  FIELD (TEXT, item),
+  FIELD (TEXT, kind),
+  FIELD (TEXT, device),
+  FIELD (TEXT, status),
+  FIELD (REAL, measured_s),
+  FIELD (INT_OR_NULL, measured_bytes),
+  FIELD (COUNT, repeat_count),
+  FIELD (TEXT, note),
+};
+#undef RECORD
+const DbTable db_point_table = TABLE ("calibration_point", point_fields);
+
+#define RECORD DbCalibrationResidualRecord
+static const DbField calibration_residual_fields[] = {
+  FIELD (TEXT, benchmark),  FIELD (TEXT, item),        FIELD (TEXT, kind),
+  FIELD (REAL, measured_s), FIELD (REAL, predicted_s), FIELD (REAL, base_predicted_s),
+};
+#undef RECORD
+const DbTable db_calibration_residual_table
+    = TABLE ("calibration_residual", calibration_residual_fields);
 
 #define RECORD DbExecOpRecord
 static const DbField exec_op_fields[] = { FIELD (TEXT, kind), FIELD (COUNT, count),

@@ -211,7 +211,17 @@ typedef struct {
   double predicted_s;                      /* NaN = no prediction */
   double measured_s, measured_s_min, measured_s_max; /* NaN until it is done */
   gint64 moved_bytes;                                /* sent by rank 0 per step, 0 = absent */
+  gint64 seq, global_batch;                          /* what a step was, 0 = absent */
+  const char *calibration;                           /* (nullable) behind predicted_s */
 } DbExecRecord;
+
+/* A run as a calibration reads it back. */
+typedef struct {
+  gint64 run_id;
+  const char *model, *layout_text;
+  gint64 rank_count, seq, global_batch;
+  double measured_s_min;
+} DbExecLoaded;
 
 /* Ops of one kind in one step. */
 typedef struct {
@@ -225,6 +235,49 @@ typedef struct {
   const char *component; /* weights … workspace, peak */
   guint64 predicted_bytes, measured_bytes;
 } DbExecMemoryRecord;
+
+/* One invocation that makes a calibration: on this node, or from files (backend absent). */
+typedef struct {
+  const char *host;
+  gint64 pid;
+  const char *backend;                     /* (nullable) */
+  gint64 rank_count;                       /* 0 = absent */
+  const char *topology_hash;               /* (nullable) of the machine it speaks of */
+  const char *math_version, *comm_version; /* (nullable) libraries that ran it */
+  const char *base;                        /* calibration whose numbers were the priors */
+  double budget_s;                         /* NaN = absent */
+} DbCalibrationRunRecord;
+
+/* One number that was fitted or measured. */
+typedef struct {
+  const char *group_name, *key; /* as in the file: "gpu cpu", "hbm" */
+  double value;                 /* in @unit */
+  const char *unit;             /* "s", "B", "" */
+  double spread;                /* relative standard deviation (of the logarithm) */
+  double base_value, base_spread;
+  const char *provenance; /* fitted, measured */
+  guint64 point_count;    /* measurements behind it */
+  const char *source;
+} DbCalibrationValueRecord;
+
+/* One measurement. */
+typedef struct {
+  const char *benchmark; /* what was run: the rows of one benchmark are stored together */
+  const char *item;      /* the op with its shape, "step", … */
+  const char *kind;      /* kind of op or collective, "step", "message", … */
+  const char *device;    /* (nullable) the rank, where each has its own row */
+  const char *status;    /* measured, does_not_fit, failed */
+  double measured_s;     /* NaN where it is not a time */
+  gint64 measured_bytes; /* 0 = absent */
+  guint64 repeat_count;
+  const char *note; /* (nullable) why not */
+} DbPointRecord;
+
+/* A measurement beside what the calibration, and its base, make of it. */
+typedef struct {
+  const char *benchmark, *item, *kind;
+  double measured_s, predicted_s, base_predicted_s;
+} DbCalibrationResidualRecord;
 
 /* A measured run beside its prediction. */
 typedef struct {

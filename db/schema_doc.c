@@ -176,6 +176,9 @@ static const DbColumnDoc exec_run_columns[] = {
   { "measured_s_min", "fastest measured step" },
   { "measured_s_max", "slowest measured step" },
   { "moved_bytes", "bytes of collectives and messages of rank 0 per step" },
+  { "seq", "tokens per sequence; NULL: run by a plait that did not store it" },
+  { "global_batch", "sequences per step; NULL: likewise" },
+  { "calibration", "name of the calibration behind predicted_s" },
 };
 static const DbColumnDoc search_process_columns[] = {
   { "run_id", "run it belongs to" },
@@ -217,6 +220,70 @@ static const DbColumnDoc exec_vs_predicted_columns[] = {
   { "measured_s", "measured seconds in one step" },
   { "err", "predicted / measured - 1" },
   { "err_of_step", "share of the measured step that this kind is predicted too slow" },
+};
+static const DbColumnDoc calibration_run_columns[] = {
+  { "run_id", "run it belongs to; its status says whether it is done" },
+  { "host", "host that measured, or that read the files" },
+  { "pid", "process that did" },
+  { "backend", "what computed: cpu; NULL: fitted to files" },
+  { "rank_count", "processes that measured together" },
+  { "topology_hash", "hash of the machine's description" },
+  { "math_version", "version of the library that multiplies matrices" },
+  { "comm_version", "version of the library that carries messages" },
+  { "base", "calibration whose numbers and spreads were the priors" },
+  { "budget_s", "seconds that it was allowed to measure" },
+  { "calibration_id", "what came of it; NULL: not finished" },
+  { "point_count", "measurements that were fitted" },
+  { "median_abs_err", "median of |predicted / measured - 1| of the step times fitted" },
+  { "median_abs_err_base", "the same with the numbers of the base" },
+};
+static const DbColumnDoc calibration_value_columns[] = {
+  { "calibration_id", "calibration it belongs to" },
+  { "group_name", "group of the calibration: gpu cpu, link shm, ..." },
+  { "key", "number in that group" },
+  { "value", "the number, in unit" },
+  { "unit", "s, B, or nothing for ratios and counts" },
+  { "spread", "relative standard deviation after the fit" },
+  { "base_value", "the same number of the base, in unit" },
+  { "base_spread", "its relative standard deviation: the prior" },
+  { "provenance", "fitted to measurements, or measured directly" },
+  { "point_count", "measurements that say something about it" },
+  { "source", "from what" },
+  { "position", "place in the order of the calibration, from 0" },
+};
+static const DbColumnDoc calibration_point_columns[] = {
+  { "point_id", "number of the row" },
+  { "run_id", "run that measured it" },
+  { "measured_at", "when its benchmark was done, UTC" },
+  { "benchmark", "what was run; the rows of one are stored together" },
+  { "item", "the op with its shape, or what else was measured" },
+  { "kind", "kind of op or collective, step, message, copy, launch, resident, device; sum: a step's ops at their least times" },
+  { "device", "rank, where each has its own row" },
+  { "status", "measured, does_not_fit or failed" },
+  { "measured_s", "seconds of one execution, the least of all repeats" },
+  { "measured_bytes", "bytes, where it is not a time" },
+  { "repeat_count", "how often it was run" },
+  { "note", "why it could not be measured" },
+};
+static const DbColumnDoc calibration_residual_columns[] = {
+  { "calibration_id", "calibration it belongs to" },
+  { "benchmark", "what was run: a benchmark, or a run of exec" },
+  { "item", "what of it was measured" },
+  { "kind", "kind of op or collective, step, ..." },
+  { "measured_s", "measured seconds" },
+  { "predicted_s", "seconds by the calibration" },
+  { "base_predicted_s", "seconds by its base" },
+  { "position", "place in the order of the fit, from 0" },
+};
+static const DbColumnDoc calibration_history_columns[] = {
+  { "created_at", "when the calibration was begun, UTC" },
+  { "name", "name of the calibration" },
+  { "plait_version", "version of plait that made it" },
+};
+static const DbColumnDoc calibration_fit_columns[] = {
+  { "name", "name of the calibration" },
+  { "err", "predicted / measured - 1" },
+  { "base_err", "the same by the base" },
 };
 static const DbColumnDoc validation_columns[] = {
   { "run_id", "run that compared" },
@@ -303,6 +370,17 @@ static const DbObjectDoc objects[] = {
   { "exec_memory", "Memory of the fullest rank of a run.", NULL, COLUMNS (exec_memory_columns) },
   { "exec_vs_predicted", "View: where predicted and measured time of a run differ.", NULL,
     COLUMNS (exec_vs_predicted_columns) },
+  { "calibration_history", "View: every number that calibrate found, over time.",
+    "calibration_run calibration_value", COLUMNS (calibration_history_columns) },
+  { "calibration_fit", "View: how far each calibration is from what it was fitted to.",
+    "calibration_residual", COLUMNS (calibration_fit_columns) },
+  { "calibration_run", "One invocation of calibrate.", NULL, COLUMNS (calibration_run_columns) },
+  { "calibration_value", "A number that calibrate fitted or measured.", NULL,
+    COLUMNS (calibration_value_columns) },
+  { "calibration_point", "What was measured on a node.", NULL,
+    COLUMNS (calibration_point_columns) },
+  { "calibration_residual", "A measurement beside the calibration that was fitted to it.", NULL,
+    COLUMNS (calibration_residual_columns) },
   { "machine", "A machine as it was when used.", NULL, COLUMNS (machine_columns) },
   { "model", "A model as it was when used.", NULL, COLUMNS (model_columns) },
   { "job", "What is to be computed.", NULL, COLUMNS (job_columns) },

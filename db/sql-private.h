@@ -40,6 +40,8 @@ gboolean db_sql_bind_int (DbDatabase *db, DbStmt *stmt, const char *name, gint64
                           GError **error);
 gboolean db_sql_bind_text (DbDatabase *db, DbStmt *stmt, const char *name, const char *value,
                            GError **error); /* NULL binds NULL */
+gboolean db_sql_bind_real (DbDatabase *db, DbStmt *stmt, const char *name, double value,
+                           GError **error); /* NaN binds NULL */
 
 /* Runs a statement to its end and resets it. */
 gboolean db_sql_run (DbDatabase *db, DbStmt *stmt, const char *doing, GError **error);

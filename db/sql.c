@@ -1,5 +1,7 @@
 #include "db/sql-private.h"
+
 #include <errno.h>
+#include <math.h>
 
 G_DEFINE_QUARK (db_error_quark, db_error)
 
@@ -162,6 +164,17 @@ db_sql_bind_text (DbDatabase *db, DbStmt *stmt, const char *name, const char *va
   if (index == 0)
     return FALSE;
   int code = sqlite3_bind_text (stmt, index, value, -1, SQLITE_TRANSIENT);
+  return code == SQLITE_OK ? TRUE : fail (db, code, "binding a value", error);
+}
+
+gboolean
+db_sql_bind_real (DbDatabase *db, DbStmt *stmt, const char *name, double value, GError **error)
+{
+  int index = parameter_index (db, stmt, name, error);
+  if (index == 0)
+    return FALSE;
+  int code
+      = isnan (value) ? sqlite3_bind_null (stmt, index) : sqlite3_bind_double (stmt, index, value);
   return code == SQLITE_OK ? TRUE : fail (db, code, "binding a value", error);
 }
 

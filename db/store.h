@@ -149,6 +149,61 @@ gboolean db_store_finish_exec (DbDatabase *db, gint64 run_id, DbRunStatus status
                                const char *message, const DbExecRecord *exec,
                                const DbExecOpRecord *ops, gsize n_ops,
                                const DbExecMemoryRecord *memory, gsize n_memory, GError **error);
+/* Commits a run with status "running" and its calibration_run row, before anything is measured. */
+gboolean db_store_begin_calibration (DbDatabase *db, const DbRunRecord *run,
+                                     const DbCalibrationRunRecord *made, gint64 *out_run_id,
+                                     GError **error);
+/* The rows of one benchmark, in one transaction. */
+gboolean db_store_points (DbDatabase *db, gint64 run_id, const DbPointRecord *points,
+                          gsize n_points, GError **error);
+/* What a calibration rests on. */
+typedef struct {
+  const DbCalibrationValueRecord *values;
+  gsize n_values;
+  const DbCalibrationResidualRecord *residuals;
+  gsize n_residuals;
+  double median_abs_err, median_abs_err_base; /* of step times, NaN = none */
+} DbCalibrationMade;
+/* Stores the calibration with its values and residuals, and ends the run. */
+gboolean db_store_finish_calibration (DbDatabase *db, gint64 run_id,
+                                      const DbCalibrationRecord *calibration,
+                                      const DbCalibrationMade *made, GError **error);
+
+/* Rows that were read back. */
+typedef struct {
+  GArray *records; /* (owned) of the record type */
+  /*< private >*/
+  GStringChunk *strings;
+} DbRows;
+void db_rows_free (DbRows *rows);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (DbRows, db_rows_free)
+
+/* DbPointRecord: everything measured on the node that @node describes (host, backend, topology,
+ * versions) by runs after @after_run_id (0: all), oldest first. (owned) */
+DbRows *db_load_points (DbDatabase *db, const DbCalibrationRunRecord *node, gint64 after_run_id,
+                        GError **error);
+/* DbExecLoaded: finished runs on a machine. (owned) */
+DbRows *db_load_exec_runs (DbDatabase *db, const char *topology_hash, const char *backend,
+                           GError **error);
+DbRows *db_load_exec_ops (DbDatabase *db, gint64 run_id, GError **error); /* DbExecOpRecord */
+/* DbCalibrationValueRecord, DbCalibrationResidualRecord */
+DbRows *db_load_calibration_values (DbDatabase *db, gint64 calibration_id, GError **error);
+DbRows *db_load_calibration_residuals (DbDatabase *db, gint64 calibration_id, GError **error);
+
+/* A calibration that `plait calibrate` made. */
+typedef struct {
+  gint64 calibration_id, rank_count; /* rank_count: 0 = absent */
+  char *name, *content, *source, *created_at, *host;
+  char *backend, *topology_hash, *versions; /* (nullable) */
+} DbMadeCalibration;
+void db_made_calibration_free (DbMadeCalibration *made);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (DbMadeCalibration, db_made_calibration_free)
+/* The newest called @name. (owned), NULL with DB_ERROR_NOT_FOUND. */
+DbMadeCalibration *db_find_calibration (DbDatabase *db, const char *name, GError **error);
+/* The newest of the machine @topology_hash (nullable), or else the newest of all. */
+DbMadeCalibration *db_find_latest_calibration (DbDatabase *db, const char *topology_hash,
+                                               GError **error);
+
 /* Runs of this host that say "running" and whose process is gone become failed ("killed"). Done
  * whenever a database is opened for writing. */
 gboolean db_store_bury_dead (DbDatabase *db, GError **error);

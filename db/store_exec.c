@@ -72,8 +72,9 @@ list_dead (DbDatabase *db, GError **error)
   g_autoptr (GArray) dead = g_array_new (FALSE, FALSE, sizeof (gint64));
   g_autoptr (DbStmt) stmt
       = db_sql_prepare (db,
-                        "SELECT run_id, pid FROM exec_run JOIN run USING (run_id)"
-                        " WHERE status = 'running' AND host = :host",
+                        "SELECT run_id, pid FROM (SELECT run_id, pid, host FROM exec_run"
+                        " UNION ALL SELECT run_id, pid, host FROM calibration_run)"
+                        " JOIN run USING (run_id) WHERE status = 'running' AND host = :host",
                         error);
   gboolean row = TRUE;
   if (stmt == NULL || !db_sql_bind_text (db, stmt, ":host", g_get_host_name (), error))

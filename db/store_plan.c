@@ -123,18 +123,3 @@ db_store_plans (DbDatabase *db, gint64 run_id, const DbPlanRecord *plans, gsize 
   gboolean ok = db_insert_plans (db, run_id, plans, n_plans, out_plan_ids, error);
   return db_sql_end (db, ok, "storing plans", error);
 }
-
-gboolean
-db_store_keep_best (DbDatabase *db, gint64 run_id, guint64 keep_count, guint64 *out_deleted_count,
-                    GError **error)
-{
-  g_autoptr (DbStmt) stmt
-      = db_sql_prepare (db, "DELETE FROM plan WHERE run_id = :run_id AND rank > :keep", error);
-  if (stmt == NULL || !db_sql_bind_int (db, stmt, ":run_id", run_id, error)
-      || !db_sql_bind_int (db, stmt, ":keep", (gint64)MIN (keep_count, G_MAXINT64), error)
-      || !db_sql_run (db, stmt, "deleting plans", error))
-    return FALSE;
-  if (out_deleted_count != NULL)
-    *out_deleted_count = (guint64)sqlite3_changes64 (db->handle);
-  return TRUE;
-}

@@ -93,6 +93,9 @@ typedef struct {
   /* Adam with bias correction of step @step (from 1); rate, betas, epsilon. */
   void (*adam) (float *weight, float *moment1, float *moment2, const float *grad, guint64 count,
                 guint32 step, const float hyper[4]);
+  /* (nullable) Bytes this process holds on its device, as the driver counts them: the arena, and
+   * what libraries keep for themselves. */
+  guint64 (*resident_bytes) (void);
 } ExecBackend;
 
 typedef const ExecBackend *(*ExecBackendFunc) (void);

@@ -1,6 +1,7 @@
 /* exec/be_rank.c - one process of a job. */
 #include "exec/board-private.h"
 #include "exec/launch.h"
+#include "exec/pin.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -55,6 +56,8 @@ exec_be_rank (ExecRequest *request, double timeout_s, guint32 ranks, guint32 *ou
     request->progress = &board[*out_rank];
   }
   request->progress->pid = getpid ();
+  if (folder != NULL) /* mpirun and srun bind as they were told */
+    exec_pin_rank (*out_rank, ranks);
   heart_start (request->progress, comm, folder == NULL, timeout_s, *out_rank);
   if (world != ranks) {
     g_autofree char *message

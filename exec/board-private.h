@@ -4,6 +4,10 @@
 G_BEGIN_DECLS
 #define EXEC_JOB_VARIABLE "PLAIT_EXEC_JOB"
 
+/* Maps file @name of @folder, shared by all processes; @create: zeroed. NULL on error. */
+void *board_map_file (const char *folder, const char *name, gsize bytes, gboolean create,
+                      GError **error);
+void board_unmap_file (void *memory, gsize bytes);
 /* Maps the board of @ranks ranks in @folder. (borrowed for the life of the process) */
 ExecProgress *board_map (const char *folder, guint32 ranks, gboolean create, GError **error);
 gboolean board_write_result (const char *folder, const ExecResult *result, GError **error);

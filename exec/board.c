@@ -16,11 +16,10 @@ fail (const char *path, GError **error)
   return FALSE;
 }
 
-ExecProgress *
-board_map (const char *folder, guint32 ranks, gboolean create, GError **error)
+void *
+board_map_file (const char *folder, const char *name, gsize bytes, gboolean create, GError **error)
 {
-  g_autofree char *path = g_build_filename (folder, "board", NULL);
-  gsize bytes = ranks * sizeof (ExecProgress);
+  g_autofree char *path = g_build_filename (folder, name, NULL);
   int file = open (path, create ? O_RDWR | O_CREAT | O_CLOEXEC : O_RDWR | O_CLOEXEC, 0600);
   if (file < 0 || (create && ftruncate (file, (off_t)bytes) != 0)) {
     fail (path, error);
@@ -33,6 +32,18 @@ board_map (const char *folder, guint32 ranks, gboolean create, GError **error)
     return NULL;
   }
   return board;
+}
+
+void
+board_unmap_file (void *memory, gsize bytes)
+{
+  munmap (memory, bytes);
+}
+
+ExecProgress *
+board_map (const char *folder, guint32 ranks, gboolean create, GError **error)
+{
+  return board_map_file (folder, "board", ranks * sizeof (ExecProgress), create, error);
 }
 
 /* Written and read by the same program on the same host: the struct as it is, then the text. */
@@ -66,7 +77,7 @@ board_read_result (const char *folder, ExecResult *out, GError **error)
 void
 board_remove (const char *folder)
 {
-  static const char *const files[] = { "board", "result", "log" };
+  static const char *const files[] = { "board", "desk", "result", "log" };
   for (guint i = 0; i < G_N_ELEMENTS (files); i++) {
     g_autofree char *path = g_build_filename (folder, files[i], NULL);
     unlink (path);

@@ -1,6 +1,5 @@
 /* exec/launch.c - starting the ranks and watching them. */
-#include "exec/launch.h"
-#include "exec/board-private.h"
+#include "exec/launch-private.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -25,28 +24,24 @@ exec_place (void)
   return EXEC_PLACE_LAUNCHER;
 }
 
-typedef struct {
-  const char *folder;
-  ExecProgress *board;
-  guint32 ranks;
-  double timeout_s;
-  GPid mpirun;
-  gboolean ended;
-  int status;
-  guint64 ops_seen;
-  gint64 moved_us;
-} Watch;
+/* More ranks than cores: waiting ranks have to give their core away. Else each spins on its own:
+ * a core given away on a busy host comes back late. */
+static gboolean
+is_crowded (guint32 ranks)
+{
+  return (long)ranks > sysconf (_SC_NPROCESSORS_ONLN);
+}
 
 static char **
-make_environment (const char *folder, guint threads)
+make_environment (const char *folder, guint32 ranks, guint threads)
 {
   g_autofree char *count = g_strdup_printf ("%u", threads);
   char **env = g_get_environ ();
   env = g_environ_setenv (env, EXEC_JOB_VARIABLE, folder, TRUE);
   env = g_environ_setenv (env, "OMPI_ALLOW_RUN_AS_ROOT", "1", TRUE);
   env = g_environ_setenv (env, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", TRUE);
-  /* more ranks than cores: waiting ranks give their core away */
-  env = g_environ_setenv (env, "OMPI_MCA_mpi_yield_when_idle", "1", TRUE);
+  env = g_environ_setenv (env, "OMPI_MCA_mpi_yield_when_idle", is_crowded (ranks) ? "1" : "0",
+                          TRUE);
   env = g_environ_setenv (env, "OPENBLAS_NUM_THREADS", count, TRUE);
   return env;
 }
@@ -57,6 +52,7 @@ make_command (const char *const *argv, guint32 ranks)
   g_autofree char *self = g_file_read_link ("/proc/self/exe", NULL);
   GPtrArray *words = g_ptr_array_new ();
   g_ptr_array_add (words, g_strdup ("mpirun"));
+  /* Open MPI counts cores, not hardware threads */
   g_ptr_array_add (words, g_strdup ("--oversubscribe"));
   g_ptr_array_add (words, g_strdup ("--bind-to"));
   g_ptr_array_add (words, g_strdup ("none"));
@@ -85,7 +81,7 @@ prepare_child (gpointer user_data)
 }
 
 static gboolean
-reap (Watch *w)
+reap (ExecWatch *w)
 {
   if (!w->ended && waitpid (w->mpirun, &w->status, WNOHANG) == w->mpirun)
     w->ended = TRUE;
@@ -94,7 +90,7 @@ reap (Watch *w)
 
 /* Ends whatever of the job is left. */
 static void
-kill_all (Watch *w)
+kill_all (ExecWatch *w)
 {
   for (guint32 i = 0; i < w->ranks; i++)
     if (w->board[i].pid > 0)
@@ -107,7 +103,7 @@ kill_all (Watch *w)
 }
 
 static void
-blame (const Watch *w, guint32 rank, const char *what, GError **error)
+blame (const ExecWatch *w, guint32 rank, const char *what, GError **error)
 {
   const ExecProgress *p = &w->board[rank];
   g_set_error (error, EXEC_ERROR, EXEC_ERROR_FAILED,
@@ -117,7 +113,7 @@ blame (const Watch *w, guint32 rank, const char *what, GError **error)
 
 /* What mpirun said: which rank a signal ended, or its first line. */
 static void
-explain_end (const Watch *w, GError **error)
+explain_end (const ExecWatch *w, GError **error)
 {
   g_autofree char *path = g_build_filename (w->folder, "log", NULL);
   g_autofree char *log = NULL;
@@ -145,7 +141,7 @@ explain_end (const Watch *w, GError **error)
 
 /* A rank that said that it failed. */
 static gboolean
-find_failed (const Watch *w, GError **error)
+find_failed (const ExecWatch *w, GError **error)
 {
   for (guint32 i = 0; i < w->ranks; i++)
     if (w->board[i].state == EXEC_STATE_FAILED) {
@@ -158,7 +154,7 @@ find_failed (const Watch *w, GError **error)
 
 /* Nothing moves: the rank whose clock stands, else one that waits for nobody. */
 static gboolean
-find_hung (Watch *w, GError **error)
+find_hung (ExecWatch *w, GError **error)
 {
   gint64 now_us = g_get_monotonic_time ();
   guint64 ops = 0;
@@ -183,7 +179,7 @@ find_hung (Watch *w, GError **error)
 }
 
 static gboolean
-has_dead (const Watch *w)
+has_dead (const ExecWatch *w)
 {
   for (guint32 i = 0; i < w->ranks; i++)
     if (w->board[i].pid > 0 && w->board[i].state != EXEC_STATE_DONE
@@ -192,59 +188,79 @@ has_dead (const Watch *w)
   return FALSE;
 }
 
-static gboolean
-watch (Watch *w, GError **error)
+gboolean
+exec_watch_look (ExecWatch *w, gboolean *out_ended, GError **error)
 {
-  w->moved_us = g_get_monotonic_time ();
-  for (;;) {
-    if (find_failed (w, error) || find_hung (w, error))
-      return FALSE;
-    if (reap (w) || has_dead (w))
-      break;
-    g_usleep (POLL_US);
-  }
+  *out_ended = FALSE;
+  if (find_failed (w, error) || find_hung (w, error))
+    return FALSE;
+  if (!reap (w) && !has_dead (w))
+    return TRUE;
   for (guint i = 0; i < GRACE_POLLS && !reap (w); i++)
     g_usleep (POLL_US);
-  if (w->ended && WIFEXITED (w->status) && WEXITSTATUS (w->status) == 0)
-    return TRUE;
-  if (!find_failed (w, error))
+  *out_ended = w->ended && WIFEXITED (w->status) && WEXITSTATUS (w->status) == 0;
+  if (!*out_ended && !find_failed (w, error))
     explain_end (w, error);
-  return FALSE;
+  return *out_ended;
 }
 
-static gboolean
-start (Watch *w, const char *const *argv, guint threads, GError **error)
+void
+exec_watch_restart (ExecWatch *w)
 {
-  g_auto (GStrv) env = make_environment (w->folder, threads);
+  w->moved_us = g_get_monotonic_time ();
+}
+
+gboolean
+exec_watch_prepare (ExecWatch *w, guint32 ranks, double timeout_s, GError **error)
+{
+  *w = (ExecWatch){ .ranks = ranks, .timeout_s = timeout_s };
+  w->folder = g_dir_make_tmp ("plait-exec-XXXXXX", error);
+  w->board = w->folder != NULL ? board_map (w->folder, ranks, TRUE, error) : NULL;
+  return w->board != NULL;
+}
+
+gboolean
+exec_watch_start (ExecWatch *w, const char *const *argv, guint threads, GError **error)
+{
+  g_auto (GStrv) env = make_environment (w->folder, w->ranks, threads);
   g_auto (GStrv) command = make_command (argv, w->ranks);
   g_autofree char *log = g_build_filename (w->folder, "log", NULL);
   g_autoptr (GError) reason = NULL;
-  w->board = board_map (w->folder, w->ranks, TRUE, error);
-  if (w->board == NULL)
-    return FALSE;
-  if (g_spawn_async (NULL, command, env, G_SPAWN_SEARCH_PATH | G_SPAWN_DO_NOT_REAP_CHILD,
-                     prepare_child, log, &w->mpirun, &reason))
-    return TRUE;
-  g_set_error (error, EXEC_ERROR, EXEC_ERROR_UNAVAILABLE,
-               "cannot start mpirun, which starts the ranks: %s (install openmpi-bin)",
-               reason->message);
-  return FALSE;
+  w->started = g_spawn_async (NULL, command, env, G_SPAWN_SEARCH_PATH | G_SPAWN_DO_NOT_REAP_CHILD,
+                              prepare_child, log, &w->mpirun, &reason);
+  if (!w->started)
+    g_set_error (error, EXEC_ERROR, EXEC_ERROR_UNAVAILABLE,
+                 "cannot start mpirun, which starts the ranks: %s (install openmpi-bin)",
+                 reason->message);
+  exec_watch_restart (w);
+  return w->started;
+}
+
+void
+exec_watch_clear (ExecWatch *w)
+{
+  if (w == NULL || w->folder == NULL)
+    return;
+  if (w->started)
+    kill_all (w);
+  board_remove (w->folder);
+  g_clear_pointer (&w->folder, g_free);
 }
 
 gboolean
 exec_launch (const char *const *argv, guint32 ranks, guint threads, double timeout_s,
              ExecResult *out, GError **error)
 {
-  g_autofree char *folder = g_dir_make_tmp ("plait-exec-XXXXXX", error);
-  Watch w = { .folder = folder, .ranks = ranks, .timeout_s = timeout_s };
-  if (folder == NULL)
+  g_auto (ExecWatch) w = { 0 };
+  gboolean ended = FALSE;
+  if (!exec_watch_prepare (&w, ranks, timeout_s, error)
+      || !exec_watch_start (&w, argv, threads, error))
     return FALSE;
-  gboolean ok = start (&w, argv, threads, error);
-  if (ok) {
-    ok = watch (&w, error);
-    kill_all (&w);
+  while (!ended) {
+    if (!exec_watch_look (&w, &ended, error))
+      return FALSE;
+    if (!ended)
+      g_usleep (POLL_US);
   }
-  ok = ok && board_read_result (folder, out, error);
-  board_remove (folder);
-  return ok;
+  return board_read_result (w.folder, out, error);
 }

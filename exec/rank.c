@@ -33,6 +33,7 @@ exec_rank_supported (const ModelArch *arch, const ModelJob *job, const ModelLayo
     { layout->cp > 1, "context parallelism (cp)" },
     { layout->zero > 1, "zero=2 and zero=3 (zero=1 runs)" },
     { layout->hsdp > 0, "hsdp" },
+    { layout->cuda_graph != MODEL_GRAPH_NONE, "CUDA graphs (cuda_graph)" },
     { layout->tp_sync < 1, "partial synchronization (tp_sync)" },
     { a->kv_heads % layout->tp != 0, "fewer kv heads than tp" },
     { a->qk_norm && layout->tp > 1 && !layout->sp, "norms of q and k with tp but without sp" },

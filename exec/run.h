@@ -27,7 +27,7 @@ typedef struct {
   guint32 fullest_rank;
   guint64 memory_bytes[EXEC_MEMORY_N_KINDS]; /* of the fullest rank at its peak */
   guint64 moved_bytes;                       /* of rank 0 per step */
-  ExecBucket ops[EXEC_N_BUCKETS];            /* one step, mean over ranks; counts of all */
+  ExecBucket ops[EXEC_N_BUCKETS];            /* the fastest step, mean over ranks; counts of all */
 } ExecResult;
 
 /* Every rank calls it after comm->open; @rank of the world. */

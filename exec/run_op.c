@@ -59,12 +59,6 @@ is_weight (const Call *c, guint i)
   return i < c->op->n_in && c->rank->program->tensors[c->op->in[i]].role == MODEL_ROLE_WEIGHT;
 }
 
-static gboolean
-is_backward (const ModelOp *op)
-{
-  return op->phase == MODEL_PHASE_BACKWARD_INPUT || op->phase == MODEL_PHASE_BACKWARD_WEIGHT;
-}
-
 /* Rows whose gradient of a parameter that every tp rank holds this rank counts: its share where
  * the tail sums over tp, all otherwise. */
 static void
@@ -186,7 +180,7 @@ embed_grad (const Call *c)
 static void
 norm (const Call *c)
 {
-  gboolean backward = is_backward (c->op);
+  gboolean backward = model_op_is_backward (c->op);
   guint weight = backward ? 2 : 1;
   guint64 width = param_of (c, c->op->in[weight])->count;
   guint64 rows = count_of (c, c->op->in[0]) / width;
@@ -208,7 +202,7 @@ rope (const Call *c)
     shape (c, c->op->in[i], &rows, &columns);
     guint32 shift = i == 0 && c->r->inject == EXEC_INJECT_ROTARY_OFFSET ? 1 : 0;
     c->b->rope (out (c, i), in (c, i), rows, (guint32)(columns / a->head_dim), a->head_dim, rotated,
-                c->rank->job->seq, is_backward (c->op) ? -1 : 1, shift);
+                c->rank->job->seq, model_op_is_backward (c->op) ? -1 : 1, shift);
   }
 }
 
@@ -216,7 +210,7 @@ static void
 attention (const Call *c)
 {
   const ModelAttentionShape *s = &c->op->attention;
-  gboolean backward = is_backward (c->op), unfused = s->kernel == MODEL_ATTN_UNFUSED;
+  gboolean backward = model_op_is_backward (c->op), unfused = s->kernel == MODEL_ATTN_UNFUSED;
   guint q = backward ? 1 : 0;
   ExecAttention a = { .batch = s->batch,
                       .heads = s->heads,
@@ -247,7 +241,7 @@ activate (const Call *c)
 {
   ExecActivation kind = (ExecActivation)c->rank->arch->activation;
   guint64 count = count_of (c, c->op->in[0]);
-  if (!is_backward (c->op))
+  if (!model_op_is_backward (c->op))
     c->b->activate (kind, out (c, 0), in (c, 0), c->op->n_in > 1 ? in (c, 1) : NULL, count);
   else
     c->b->activate_grad (kind, out (c, 0), c->op->n_out > 1 ? out (c, 1) : NULL, in (c, 0),
@@ -321,7 +315,7 @@ exec_run_compute (ExecRunner *r, const ModelOp *op, guint32 microbatch)
     gemm (c);
     break;
   case MODEL_OP_EMBED:
-    is_backward (op) ? embed_grad (c) : embed (c);
+    model_op_is_backward (op) ? embed_grad (c) : embed (c);
     break;
   case MODEL_OP_NORM:
     norm (c);
@@ -339,7 +333,7 @@ exec_run_compute (ExecRunner *r, const ModelOp *op, guint32 microbatch)
     r->backend->add (out (c, 0), in (c, 0), in (c, 1), count_of (c, op->out[0]));
     break;
   case MODEL_OP_CROSS_ENTROPY:
-    is_backward (op) ? loss_grad (c) : loss (c);
+    model_op_is_backward (op) ? loss_grad (c) : loss (c);
     break;
   default:
     g_assert_not_reached ();

@@ -7,6 +7,7 @@
 #include "exec/backend.h"
 #include "exec/memory.h"
 #include "exec/progress.h"
+#include <time.h>
 G_BEGIN_DECLS
 
 typedef enum {
@@ -49,6 +50,9 @@ typedef struct {
   guint64 sent[2];                    /* messages sent to the next and the previous stage */
   guint64 moved_bytes;                /* sent by collectives and messages, last step */
   ExecBucket buckets[EXEC_N_BUCKETS]; /* of the last step */
+  double *op_seconds; /* (borrowed, nullable) by op of the program: least of all executions so far;
+                         starts at infinity */
+  double slowdown;    /* test hook: compute takes this many times as long; 0 and 1: as it does */
   void (*before_optimizer) (gpointer user_data);
   gpointer user_data;
 } ExecRunner;
@@ -64,6 +68,15 @@ gboolean exec_groups_make (const ExecRank *rank, const ExecBackend *backend, GEr
 #define EXEC_GROUP_WORLD MODEL_GROUP_N_KINDS
 /* One training step. */
 gboolean exec_runner_step (ExecRunner *runner, GError **error);
+
+/* For differences only. */
+static inline double
+exec_clock_s (void)
+{
+  struct timespec now;
+  clock_gettime (CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
 
 static inline float *
 exec_at (const ExecRunner *r, guint64 offset)

@@ -285,21 +285,10 @@ name_of_path (const char *path)
   return g_steal_pointer (&base);
 }
 
-/* @path as messages show it: valid UTF-8 on one line. Returns: (owned) */
-static char *
-shown_path (const char *path)
-{
-  char *shown = g_utf8_make_valid (path, -1);
-  for (char *c = shown; *c != '\0'; c++)
-    if (g_ascii_iscntrl (*c))
-      *c = '?';
-  return shown;
-}
-
 static ModelArch *
 parse_file (const char *text, gsize length, const char *path, GError **error)
 {
-  g_autofree char *shown = shown_path (path);
+  g_autofree char *shown = base_text_path_excerpt (path);
   gsize start = base_text_bom_length (text, length);
   while (start < length && g_ascii_isspace (text[start]))
     start++;

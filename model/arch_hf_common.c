@@ -50,6 +50,8 @@ hf_read_dropout (HfReader *reader, const char *const *keys, double fallback)
 {
   double largest = 0, smallest = 1;
   for (guint i = 0; keys[i] != NULL; i++) {
+    if (!(fallback > 0) && !hf_has (reader, (const char *const[]){ keys[i], NULL }))
+      continue; /* not every family of these has it */
     double value = fallback > 0 ? hf_ratio_or (reader, keys[i], fallback, HF_DEFAULT)
                                 : hf_ratio (reader, keys[i], fallback);
     largest = MAX (largest, value);

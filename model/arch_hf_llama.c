@@ -205,7 +205,7 @@ hf_read_llama_like (HfReader *reader)
                       family->activation == MODEL_ACTIVATION_GELU ? "hidden_activation"
                                                                   : "hidden_act",
                       family->activation);
-  hf_read_dropout (reader, HF_KEYS ("attention_dropout"), 0);
+  hf_read_dropout (reader, HF_KEYS ("attention_dropout", "resid_pdrop", "embd_pdrop"), 0);
   hf_read_tied (reader, family->tied);
   gboolean bias = hf_bool (reader, "attention_bias", FALSE);
   arch->attention.qkv_bias = family->qkv_bias || bias;

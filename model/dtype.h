@@ -9,12 +9,13 @@ typedef enum {
   MODEL_DTYPE_MXFP8,
   MODEL_DTYPE_NVFP4,
   MODEL_DTYPE_FP32,
-  MODEL_DTYPE_UINT8, /* masks, one byte each; never a layout's dtype */
-  MODEL_DTYPE_INT64, /* token ids; never a layout's dtype */
+  MODEL_DTYPE_UINT8, /* from here on never a layout's dtype: masks, one byte each; */
+  MODEL_DTYPE_INT64, /* token ids */
   MODEL_DTYPE_N_KINDS
 } ModelDtype;
 const char *model_dtype_name (ModelDtype dtype);
-gboolean model_dtype_parse (const char *text, ModelDtype *out); /* layout dtypes only */
+/* Names of the dtypes that a layout may ask for, in the enum's order; NULL-terminated. */
+extern const char *const model_dtype_names[];
 /* Bits of one element as stored (nvfp4: 4, without scales). */
 guint model_dtype_bits (ModelDtype dtype);
 /* What activations and parameters are kept in when GEMMs run in @dtype: fp8 and fp4 GEMMs live

@@ -7,6 +7,7 @@ G_BEGIN_DECLS
 extern const char *const model_schedule_names[];
 extern const char *const model_attn_names[];
 extern const char *const model_cp_comm_names[];
+extern const char *const model_cuda_graph_names[];
 extern const char *const model_recompute_module_names[];
 
 /* What `schedule` is when the text does not say. */

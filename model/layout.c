@@ -145,6 +145,8 @@ model_layout_format (const ModelLayout *layout, const ModelProfile *profile)
     char number[G_ASCII_DTOSTR_BUF_SIZE];
     append_word (text, "tp_sync", g_ascii_dtostr (number, sizeof number, layout->tp_sync), TRUE);
   }
+  append_word (text, "cuda_graph", model_cuda_graph_name (layout->cuda_graph),
+               layout->cuda_graph != MODEL_GRAPH_NONE);
   append_overlaps (text, layout, profile);
   return g_string_free (text, FALSE);
 }

@@ -84,6 +84,14 @@ typedef enum {
   MODEL_ATTN_UNFUSED,
   MODEL_ATTN_N_KINDS
 } ModelAttnKernel;
+/* What is captured in CUDA graphs, which take its launches off the CPU (Megatron-LM's
+ * cuda_graph_impl: local and transformer_engine capture layers or parts of them). */
+typedef enum {
+  MODEL_GRAPH_NONE,
+  MODEL_GRAPH_LAYER,
+  MODEL_GRAPH_FULL_ITERATION,
+  MODEL_GRAPH_N_KINDS
+} ModelCudaGraph;
 typedef enum { MODEL_CP_P2P, MODEL_CP_A2A, MODEL_CP_ALLGATHER, MODEL_CP_N_KINDS } ModelCpComm;
 
 typedef struct {
@@ -100,6 +108,7 @@ typedef struct {
   ModelAttnKernel attn;
   ModelDtype dtype;
   ModelCpComm cp_comm;
+  ModelCudaGraph cuda_graph;
   double tp_sync; /* share of activations synchronized over tp, (0, 1] */
   gboolean overlap_tp, overlap_dp, overlap_p2p; /* resolved: the profile's unless the text says */
 } ModelLayout;
@@ -108,6 +117,30 @@ static inline guint64
 model_layout_n_stages (const ModelLayout *layout)
 {
   return model_schedule_n_stages (layout->schedule, layout->pp, layout->vpp);
+}
+
+/* Does ZeRO stage @zero's traffic happen with every micro-batch: reduction of gradients (2),
+ * gathers of parameters (3)? Not with pipelining, where both happen once per step. */
+static inline gboolean
+model_zero_moves_per_microbatch (const ModelLayout *layout, guint zero)
+{
+  return layout->zero >= zero && layout->pp == 1;
+}
+
+/* Does every rank sum whole gradients, not shards? Without ZeRO, and in ZeRO 1 of some profiles. */
+static inline gboolean
+model_zero_all_reduces (const ModelLayout *layout, const ModelProfile *profile)
+{
+  return layout->zero == 0 || (layout->zero == 1 && profile->all_reduces_zero1);
+}
+
+/* Do tp ranks compute gradients of the weights that each of them holds whole from tokens of their
+ * own, so that they must sum them? With sequence parallelism, or where only a share of activations
+ * is synchronized. */
+static inline gboolean
+model_layout_sums_replicated (const ModelLayout *layout)
+{
+  return layout->tp > 1 && (layout->sp || layout->tp_sync < 1);
 }
 
 void model_layout_init (ModelLayout *layout, const ModelProfile *profile); /* all defaults */
@@ -127,6 +160,7 @@ char *model_recompute_format (const ModelRecompute *recompute);
 const char *model_schedule_name (ModelScheduleKind kind);
 const char *model_attn_name (ModelAttnKernel kernel);
 const char *model_cp_comm_name (ModelCpComm comm);
+const char *model_cuda_graph_name (ModelCudaGraph graph);
 
 /* Why a layout is refused; order = order of checking. Used by --explain and the `rejected` list. */
 typedef enum {
@@ -143,11 +177,12 @@ typedef enum {
   MODEL_ILLEGAL_STAGES,   /* a stage without a layer, list of wrong length or sum */
   MODEL_ILLEGAL_VPP,      /* interleaved needs pp > 1 (pp > 2 without p2p overlap), m % pp */
   MODEL_ILLEGAL_SCHEDULE, /* schedule's own demands on p, m, v */
-  MODEL_ILLEGAL_ZERO, /* ZeRO-2/3 with pipelining where the profile forbids it; hsdp not dividing */
-  MODEL_ILLEGAL_SP,   /* sp with tp = 1, tp_sync < 1 with sp; overlap_tp without sp, unless the
+  MODEL_ILLEGAL_ZERO, /* a ZeRO stage that the profile does not have, or not with pipelining; hsdp not dividing,
+                         or its ranks not the experts' */
+  MODEL_ILLEGAL_SP,        /* sp with tp = 1, tp_sync < 1 with sp; overlap_tp without sp, unless the
                        profile overlaps by default: then it does so with sp only; experts with tp
                        without sp where the profile refuses to train them */
-  MODEL_ILLEGAL_RECOMPUTE, /* modules the model or the kernel does not have; n out of range */
+  MODEL_ILLEGAL_RECOMPUTE, /* modules the model does not have; n out of range */
   MODEL_ILLEGAL_DTYPE,     /* profile or model does not run it */
   MODEL_LEGAL_N
 } ModelLegality;

@@ -114,7 +114,7 @@ stages_filled (const Question *q)
   if (l->stage_layers == NULL)
     return TRUE;
   for (guint64 i = 0; i < n_stages; i++) {
-    if (l->stage_layers[i] == 0)
+    if (l->stage_layers[i] == 0 && !model_stages_is_bare_head (q->profile, i, n_stages))
       return FALSE;
     sum += l->stage_layers[i];
   }
@@ -151,11 +151,13 @@ static gboolean
 zero_fits (const Question *q)
 {
   const ModelLayout *l = q->layout;
-  if (l->pp > 1 && l->zero > q->profile->max_zero_with_pp)
+  if (l->zero > q->profile->max_zero || (l->pp > 1 && l->zero > q->profile->max_zero_with_pp))
     return FALSE;
   if (l->hsdp == 0)
     return TRUE;
-  return l->zero > 0 && ((guint64)l->dp * l->cp) % l->hsdp == 0;
+  /* Experts lie over the same ranks as the other shards (model/rankmap.h). */
+  return l->zero > 0 && ((guint64)l->dp * l->cp) % l->hsdp == 0
+         && ((guint64)l->hsdp * l->tp) % ((guint64)l->ep * l->etp) == 0;
 }
 
 gboolean

@@ -5,6 +5,7 @@
  */
 #include "model/layout-private.h"
 #include "model/schedule.h"
+#include "model/stages.h"
 #include <string.h>
 
 #define MAX_CANDIDATE 4096u
@@ -185,7 +186,7 @@ explain_stages (const Refusal *r)
                             "legal pp·vpp: at most %u",
                             l->pp, l->vpp, r->arch->layers, r->arch->layers);
   for (guint64 i = 0; i < n_stages; i++) {
-    if (l->stage_layers[i] == 0)
+    if (l->stage_layers[i] == 0 && !model_stages_is_bare_head (r->profile, i, n_stages))
       return g_strdup_printf ("stages: stage %" G_GUINT64_FORMAT
                               " has no layer, every stage needs at least one",
                               i);
@@ -247,6 +248,9 @@ explain_zero (const Refusal *r)
 {
   const ModelLayout *l = r->layout;
   guint64 ranks = (guint64)l->dp * l->cp;
+  if (l->zero > r->profile->max_zero)
+    return g_strdup_printf ("zero=%u is not in the framework of profile '%s'; legal zero: 0 to %u",
+                            l->zero, r->profile->name, r->profile->max_zero);
   if (l->pp > 1 && l->zero > r->profile->max_zero_with_pp)
     return g_strdup_printf (
         "zero=%u does not work with pp=%u in profile '%s'; legal zero: 0 to %u, "
@@ -257,6 +261,11 @@ explain_zero (const Refusal *r)
                             "set zero to 1, 2 or 3 or leave hsdp out",
                             l->hsdp);
   g_autofree char *legal = LEGAL (r, hsdp, ranks);
+  if (ranks % l->hsdp == 0)
+    return g_strdup_printf ("hsdp=%u: hsdp·tp = %" G_GUINT64_FORMAT
+                            " ranks hold one copy of the shards, experts too, and must be a "
+                            "multiple of ep·etp = %u; legal hsdp: %s",
+                            l->hsdp, (guint64)l->hsdp * l->tp, l->ep * l->etp, legal);
   return g_strdup_printf ("hsdp=%u does not divide dp·cp = %" G_GUINT64_FORMAT "; legal hsdp: %s",
                           l->hsdp, ranks, legal);
 }

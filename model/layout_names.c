@@ -2,24 +2,18 @@
 #include "model/layout-private.h"
 
 const char *const model_schedule_names[] = {
-  [MODEL_SCHEDULE_1F1B] = "1f1b",
-  [MODEL_SCHEDULE_INTERLEAVED] = "interleaved",
-  [MODEL_SCHEDULE_GPIPE] = "gpipe",
-  [MODEL_SCHEDULE_ZB_H1] = "zb-h1",
-  [MODEL_SCHEDULE_ZB_H2] = "zb-h2",
-  [MODEL_SCHEDULE_ZB_V] = "zb-v",
-  [MODEL_SCHEDULE_V_HALF] = "v-half",
-  [MODEL_SCHEDULE_V_MIN] = "v-min",
-  [MODEL_SCHEDULE_DUALPIPE] = "dualpipe",
-  [MODEL_SCHEDULE_DUALPIPEV] = "dualpipev",
-  [MODEL_SCHEDULE_FILE] = "file",
-  [MODEL_SCHEDULE_FILE_V] = "file",
-  [MODEL_SCHEDULE_FILE_BIDIRECTIONAL] = "file",
-  [MODEL_SCHEDULE_N_KINDS] = NULL,
+  [MODEL_SCHEDULE_1F1B] = "1f1b",         [MODEL_SCHEDULE_INTERLEAVED] = "interleaved",
+  [MODEL_SCHEDULE_GPIPE] = "gpipe",       [MODEL_SCHEDULE_ZB_H1] = "zb-h1",
+  [MODEL_SCHEDULE_ZB_H2] = "zb-h2",       [MODEL_SCHEDULE_ZB_V] = "zb-v",
+  [MODEL_SCHEDULE_V_HALF] = "v-half",     [MODEL_SCHEDULE_V_MIN] = "v-min",
+  [MODEL_SCHEDULE_DUALPIPE] = "dualpipe", [MODEL_SCHEDULE_DUALPIPEV] = "dualpipev",
+  [MODEL_SCHEDULE_FILE] = "file:PATH", /* how it is written; the list for messages ends here */
+  [MODEL_SCHEDULE_FILE_V] = NULL,
 };
 
 const char *const model_attn_names[] = { "flash", "fused", "unfused", NULL };
 const char *const model_cp_comm_names[] = { "p2p", "a2a", "allgather", NULL };
+const char *const model_cuda_graph_names[] = { "none", "layer", "full_iteration", NULL };
 const char *const model_recompute_module_names[]
     = { "core_attn", "mlp", "layernorm", "moe_act", "mla_up_proj", "moe", "shared_experts", NULL };
 
@@ -47,7 +41,7 @@ const char *
 model_schedule_name (ModelScheduleKind kind)
 {
   g_return_val_if_fail ((guint)kind < MODEL_SCHEDULE_N_KINDS, "?");
-  return model_schedule_names[kind];
+  return model_schedule_is_file (kind) ? "file" : model_schedule_names[kind];
 }
 
 const char *
@@ -62,6 +56,13 @@ model_cp_comm_name (ModelCpComm comm)
 {
   g_return_val_if_fail ((guint)comm < MODEL_CP_N_KINDS, "?");
   return model_cp_comm_names[comm];
+}
+
+const char *
+model_cuda_graph_name (ModelCudaGraph graph)
+{
+  g_return_val_if_fail ((guint)graph < MODEL_GRAPH_N_KINDS, "?");
+  return model_cuda_graph_names[graph];
 }
 
 const char *

@@ -125,8 +125,6 @@ parse_schedule (ParseState *state, const char *key, const char *value, gsize off
   guint kind;
   if (!parse_word (key, value, model_schedule_names, &kind, error))
     return FALSE;
-  if (kind == MODEL_SCHEDULE_FILE)
-    return refuse (key, value, error, "a path after it: 'file:PATH'");
   state->layout->schedule = kind;
   return TRUE;
 }
@@ -152,10 +150,23 @@ parse_cp_comm (ParseState *state, const char *key, const char *value, gsize offs
 }
 
 static gboolean
+parse_cuda_graph (ParseState *state, const char *key, const char *value, gsize offset,
+                  GError **error)
+{
+  guint graph;
+  if (!parse_word (key, value, model_cuda_graph_names, &graph, error))
+    return FALSE;
+  state->layout->cuda_graph = graph;
+  return TRUE;
+}
+
+static gboolean
 parse_dtype (ParseState *state, const char *key, const char *value, gsize offset, GError **error)
 {
-  if (!model_dtype_parse (value, &state->layout->dtype))
-    return refuse (key, value, error, "one of bf16, fp16, fp8, mxfp8, nvfp4, fp32");
+  guint dtype;
+  if (!parse_word (key, value, model_dtype_names, &dtype, error))
+    return FALSE;
+  state->layout->dtype = dtype;
   return TRUE;
 }
 
@@ -282,6 +293,7 @@ static const KeyFacts keys[] = {
   { "dtype", parse_dtype, 0 },
   { "cp_comm", parse_cp_comm, 0 },
   { "tp_sync", parse_tp_sync, 0 },
+  { "cuda_graph", parse_cuda_graph, 0 },
 };
 #undef FIELD
 

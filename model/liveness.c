@@ -20,8 +20,8 @@ is_counted (const ModelTensor *tensor, SweepKind kind)
 }
 
 /*
- * Most bytes alive at once during ops [first, end). @change: end − first + 1 zeroed numbers.
- * A tensor without reader lives during its op; @result lives to the end.
+ * Bytes alive during each of the ops [first, end), into @change: end − first + 1 zeroed numbers.
+ * A tensor without reader lives during its op; @result lives to the end. Returns: the most.
  */
 static guint64
 sweep (const ModelSegment *segment, SweepKind kind, guint first, guint end, guint32 result,
@@ -44,6 +44,7 @@ sweep (const ModelSegment *segment, SweepKind kind, guint first, guint end, guin
   gint64 alive = 0, most = 0;
   for (guint i = 0; i < end - first; i++) {
     alive += change[i];
+    change[i] = alive;
     most = MAX (most, alive);
   }
   return (guint64)most;
@@ -70,6 +71,8 @@ model_segment_memory (const ModelSegment *segment, ModelSegmentMemory *out)
       out->logits_kept_bytes += tensor->local_bytes;
     else
       out->kept_bytes += tensor->local_bytes;
+    if (tensor->routed)
+      out->routed_kept_bytes += tensor->local_bytes;
     if (i == segment->input)
       out->input_bytes = tensor->local_bytes;
   }
@@ -77,4 +80,25 @@ model_segment_memory (const ModelSegment *segment, ModelSegmentMemory *out)
   out->logits_peak_bytes = peak (segment, SWEEP_LOGITS, 0, n_ops, MODEL_TENSOR_NONE);
   out->forward_work_bytes = peak (segment, SWEEP_WORK, 0, n_forward, segment->output);
   out->backward_work_bytes = peak (segment, SWEEP_WORK, n_forward, n_ops, segment->input_grad);
+}
+
+static void
+fill_alive (const ModelSegment *segment, SweepKind kind, guint first, guint end, guint32 result,
+            guint64 *out)
+{
+  if (end <= first)
+    return;
+  g_autofree gint64 *change = g_new0 (gint64, end - first + 1);
+  sweep (segment, kind, first, end, result, change);
+  for (guint i = first; i < end; i++)
+    out[i] = (guint64)change[i - first];
+}
+
+void
+model_segment_alive (const ModelSegment *segment, guint64 *work_bytes, guint64 *logits_bytes)
+{
+  guint n_forward = segment->n_forward, n_ops = segment->n_ops;
+  fill_alive (segment, SWEEP_LOGITS, 0, n_ops, MODEL_TENSOR_NONE, logits_bytes);
+  fill_alive (segment, SWEEP_WORK, 0, n_forward, segment->output, work_bytes);
+  fill_alive (segment, SWEEP_WORK, n_forward, n_ops, segment->input_grad, work_bytes);
 }

@@ -50,6 +50,7 @@ typedef struct {
   guint8 phase;            /* of the ops being written */
   guint16 modules;         /* of the ops being written */
   guint16 rebuilt_modules; /* modules that are recomputed; all bits: the whole piece */
+  gboolean saves_ops; /* of these, what attention, every second GEMM and exchanges made is kept */
   guint32 mesh[MODEL_MESH_N_DIMS];
   guint64 tokens;        /* of one micro-batch, all ranks */
   guint64 rows;          /* tokens of this rank: tokens / cp, rounded up */
@@ -152,6 +153,7 @@ guint32 lower_moe (Lower *b, guint32 normed);           /* model/lower_moe.c */
 guint32 lower_block (Lower *b, guint32 x);              /* model/lower_dense.c */
 guint32 lower_embedding (Lower *b);                     /* model/lower_head.c */
 guint32 lower_head (Lower *b, guint32 x);               /* model/lower_head.c */
+guint64 lower_logits_count (const Lower *b);            /* of all tokens on this rank */
 
 /* model/lower_recompute.c. Forward ops of rebuilt modules again, in phase RECOMPUTE. */
 void lower_recompute (Lower *b);

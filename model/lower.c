@@ -41,7 +41,7 @@ lower_init (Lower *b, const ModelArch *arch, const ModelJob *job, const ModelLay
   b->store = model_dtype_storage (layout->dtype);
   b->element_bytes = (guint8)(model_dtype_bits (b->store) / 8);
   b->quantizes = layout->dtype != b->store;
-  b->padded_vocab = model_params_padded_vocab (arch->vocab, tp, MAX (profile->vocab_multiple, 1));
+  b->padded_vocab = model_params_padded_vocab (arch->vocab, tp, profile->vocab_multiple);
   b->phase = MODEL_PHASE_FORWARD;
   reserve_tensors (b, TENSORS_CAPACITY);
   reserve_ops (b, OPS_CAPACITY);

@@ -44,7 +44,7 @@ static guint32
 new_weight_grad (Lower *b, guint32 weight)
 {
   ModelTensor grad = b->tensors[weight];
-  gboolean wide = b->profile->main_grad_bytes >= 4;
+  gboolean wide = model_profile_states (b->profile, b->layout->dtype).main_grad_bytes >= 4;
   grad.role = MODEL_ROLE_WEIGHT_GRAD;
   grad.dtype = wide ? MODEL_DTYPE_FP32 : (guint8)b->store;
   grad.local_bytes = model_tensor_local_bytes (&grad, b->mesh);
@@ -108,7 +108,7 @@ write_weight_grad (Lower *b, PendingWeightGrad *pending)
   op->batch = forward.batch;
   op->dtype = forward.dtype;
   op->flags = forward.flags;
-  if (b->profile->main_grad_bytes >= 4)
+  if (model_profile_states (b->profile, b->layout->dtype).main_grad_bytes >= 4)
     op->flags |= MODEL_OP_ACCUMULATE;
   for (guint i = 0; i < pending->n_grads; i++)
     lower_in (b, pending->grads[i]);
@@ -218,6 +218,11 @@ count_backward_bytes (Lower *b, const ModelOp *forward)
     const ModelAttentionShape *shape = &op->attention;
     guint64 scores = (guint64)shape->batch * shape->heads * shape->seq_q * shape->seq_kv;
     op->read_bytes = op->write_bytes = 8 * scores; /* 16 B per score (time model, 3.2) */
+  }
+  if (op->kind == MODEL_OP_CROSS_ENTROPY) { /* all tokens, whatever piece of them is held at once */
+    guint64 count = lower_logits_count (b);
+    op->read_bytes = (guint64)(b->profile->logits_kept_bytes * (double)count);
+    op->write_bytes = count * b->element_bytes;
   }
   if (op->kind == MODEL_OP_ROPE) {
     guint64 bytes = 0;

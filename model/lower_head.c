@@ -30,11 +30,17 @@ lower_embedding (Lower *b)
   return lower_dropout (b, x);
 }
 
+guint64
+lower_logits_count (const Lower *b)
+{
+  return b->rows * model_shard_ceil (b->padded_vocab, b->layout->tp);
+}
+
 /* A LOGITS tensor of @bytes_per_logit, of one piece of the tokens where the loss is chunked. */
 static guint32
 logits_tensor (Lower *b, const char *name, ModelDtype dtype, double bytes_per_logit)
 {
-  guint64 chunks = MAX (b->profile->loss_chunks, 1);
+  guint64 chunks = b->profile->loss_chunks;
   guint64 rows = model_shard_ceil (b->tokens, chunks);
   guint32 id
       = lower_tensor (b, name, MODEL_ROLE_LOGITS, dtype, LOWER_COLUMN, rows, b->padded_vocab);
@@ -58,6 +64,13 @@ exchange_statistic (Lower *b, guint32 statistic, guint64 numbers, const char *na
   return sum;
 }
 
+static double
+peak_bytes (const Lower *b)
+{
+  double split = b->layout->tp > 1 ? b->profile->logits_tp_peak_bytes : 0;
+  return split > 0 ? split : b->profile->logits_peak_bytes;
+}
+
 /*
  * Bytes per logit by profile: at the peak of the loss the 16-bit logits, what is kept and a
  * temporary are alive together. Where kept and peak leave no room for logits, the loss overwrites
@@ -68,7 +81,7 @@ lower_loss (Lower *b, guint32 logits, double logit_bytes)
 {
   const ModelProfile *profile = b->profile;
   double kept_bytes = profile->logits_kept_bytes;
-  double temporary_bytes = MAX (profile->logits_peak_bytes - kept_bytes - logit_bytes, 0);
+  double temporary_bytes = MAX (peak_bytes (b) - kept_bytes - logit_bytes, 0);
   guint32 statistic = lower_tensor (b, "loss_statistic", MODEL_ROLE_STATISTIC, MODEL_DTYPE_FP32,
                                     LOWER_GATHERED, b->tokens, 1);
   guint32 kept = logits_tensor (b, "loss_kept", MODEL_DTYPE_FP32, kept_bytes);
@@ -84,7 +97,7 @@ lower_loss (Lower *b, guint32 logits, double logit_bytes)
   lower_save (b, kept);
   /* The logits are read once and what is kept and temporary is written, for all tokens. */
   ModelOp *op = lower_current (b);
-  guint64 count = b->rows * model_shard_ceil (b->padded_vocab, b->layout->tp);
+  guint64 count = lower_logits_count (b);
   op->read_bytes = count * b->element_bytes;
   op->write_bytes = (guint64)((kept_bytes + temporary_bytes) * (double)count);
   lower_end (b);
@@ -108,8 +121,8 @@ lower_head (Lower *b, guint32 x)
   b->quantizes = FALSE; /* the head stays in 16 bits */
   guint32 in = lower_column_input (b, normed, hidden);
   b->quantizes = quantizes;
-  double logit_bytes = CLAMP (b->profile->logits_peak_bytes - b->profile->logits_kept_bytes, 0,
-                              (double)b->element_bytes);
+  double logit_bytes
+      = CLAMP (peak_bytes (b) - b->profile->logits_kept_bytes, 0, (double)b->element_bytes);
   guint32 logits = logits_tensor (b, "logits", b->store, logit_bytes);
   LowerGemm gemm = { .name = "output_layer",
                      .weight = "output_layer.weight",

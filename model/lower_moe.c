@@ -52,7 +52,9 @@ static guint32
 expert_rows (Lower *b, const char *name, LowerSplit split, guint64 copies, guint64 columns)
 {
   guint64 rows = b->tokens * b->run->moe.topk * copies;
-  return lower_tensor (b, name, MODEL_ROLE_ACTIVATION, b->store, split, rows, columns);
+  guint32 id = lower_tensor (b, name, MODEL_ROLE_ACTIVATION, b->store, split, rows, columns);
+  b->tensors[id].routed = TRUE;
+  return id;
 }
 
 static guint32

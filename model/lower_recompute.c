@@ -61,8 +61,33 @@ lower_need (Lower *b, guint32 id, guint16 modules)
   return gather_again (b, producer, modules)->out[which];
 }
 
+/*
+ * How many of the first outputs of forward op @op stay where the profile chooses ops: attention,
+ * what was routed, exchanged or reduced, and every second GEMM, the first one included; gate and
+ * up are two, the router's are never kept (reference: profiles, block B, titan).
+ */
+static guint
+saved_outputs (const ModelOp *op, guint *n_gemms)
+{
+  if (op->kind == MODEL_OP_ATTENTION || op->kind == MODEL_OP_ROUTE)
+    return op->n_out;
+  if (op->kind == MODEL_OP_COLLECTIVE)
+    return op->collective == MODEL_COLLECTIVE_REDUCE_SCATTER
+                   || op->collective == MODEL_COLLECTIVE_ALL_TO_ALL
+               ? op->n_out
+               : 0;
+  if (op->kind != MODEL_OP_GEMM || op->flags & MODEL_OP_ROUTER)
+    return 0;
+  guint before = *n_gemms;
+  *n_gemms += op->n_out == 2 ? 2 : 1;
+  if (op->n_out == 2)
+    return 1; /* one of a pair is kept in any case, and both are of one size */
+  return before % 2 == 0 ? op->n_out : 0;
+}
+
+/* Writes forward op @index again; its first @n_saved outputs are there already. */
 static void
-recompute_op (Lower *b, guint index)
+recompute_op (Lower *b, guint index, guint n_saved)
 {
   ModelOp forward = b->ops[index];
   LowerMeta meta = b->meta[index];
@@ -79,11 +104,35 @@ recompute_op (Lower *b, guint index)
   op->n_in = op->n_out = 0;
   for (guint i = 0; i < forward.n_in; i++)
     lower_in (b, ins[i]);
-  for (guint i = 0; i < forward.n_out; i++) {
+  if (n_saved > 0)
+    op->n = forward.n * (forward.n_out - n_saved) / forward.n_out;
+  for (guint i = n_saved; i < forward.n_out; i++) {
     guint32 copy = lower_clone (b, forward.out[i]);
     b->rebuilt[forward.out[i]] = copy;
     lower_out (b, copy);
   }
+}
+
+/* Is a block rebuilt for itself, or also for the next of its group, which reads its output? */
+static gboolean
+stands_alone (const ModelRecompute *recompute)
+{
+  return recompute->method != MODEL_RECOMPUTE_UNIFORM || recompute->n <= 1;
+}
+
+/* Ops that have run when the last tensor which backward needs is there: what follows, the last GEMM
+ * and the residual, need not run again. */
+static guint
+n_needed (const Lower *b)
+{
+  guint n = 0;
+  for (guint i = 0; i < b->n_ops; i++)
+    for (guint j = 0; j < b->meta[i].n_saved; j++) {
+      guint32 producer = b->tensors[b->meta[i].saved[j]].producer;
+      if (producer != MODEL_TENSOR_NONE)
+        n = MAX (n, producer + 1);
+    }
+  return n;
 }
 
 void
@@ -91,8 +140,15 @@ lower_recompute (Lower *b)
 {
   guint n_forward = b->n_ops;
   gboolean whole = b->rebuilt_modules == LOWER_ALL_MODULES;
+  if (whole && b->profile->recompute_stops_early && stands_alone (&b->layout->recompute))
+    n_forward = n_needed (b);
   b->phase = MODEL_PHASE_RECOMPUTE;
-  for (guint i = 0; b->rebuilt_modules != 0 && i < n_forward; i++)
+  guint n_gemms = 0;
+  for (guint i = 0; b->rebuilt_modules != 0 && i < n_forward; i++) {
+    guint n_saved = b->saves_ops ? saved_outputs (&b->ops[i], &n_gemms) : 0;
+    if (n_saved > 0 && n_saved == b->ops[i].n_out)
+      continue;
     if (whole || b->meta[i].modules & b->rebuilt_modules)
-      recompute_op (b, i);
+      recompute_op (b, i, n_saved);
+  }
 }

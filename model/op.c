@@ -65,12 +65,6 @@ model_attention_flop (const ModelAttentionShape *shape)
   return 2.0 * shape->batch * shape->heads * pairs * ((double)shape->dim_qk + shape->dim_v);
 }
 
-static gboolean
-is_backward (const ModelOp *op)
-{
-  return op->phase == MODEL_PHASE_BACKWARD_INPUT || op->phase == MODEL_PHASE_BACKWARD_WEIGHT;
-}
-
 double
 model_op_flop (const ModelOp *op)
 {
@@ -79,7 +73,7 @@ model_op_flop (const ModelOp *op)
   if (op->kind != MODEL_OP_ATTENTION)
     return 0;
   double forward = model_attention_flop (&op->attention);
-  if (!is_backward (op))
+  if (!model_op_is_backward (op))
     return forward;
   return forward * (op->attention.kernel == MODEL_ATTN_UNFUSED ? 2.0 : 2.5);
 }
@@ -89,26 +83,7 @@ model_op_model_flop (const ModelOp *op)
 {
   if (op->phase == MODEL_PHASE_RECOMPUTE)
     return 0;
-  if (op->kind == MODEL_OP_ATTENTION && is_backward (op))
+  if (op->kind == MODEL_OP_ATTENTION && model_op_is_backward (op))
     return 2.0 * model_attention_flop (&op->attention);
   return model_op_flop (op);
-}
-
-static double
-gemm_hbm_bytes (const ModelOp *op)
-{
-  guint in_bits = model_dtype_bits ((ModelDtype)op->dtype);
-  guint out_bits = model_dtype_bits (model_dtype_storage ((ModelDtype)op->dtype));
-  double in = (double)op->m * op->k + (double)op->k * op->n, out = (double)op->m * op->n;
-  /* Accumulation reads and writes the fp32 buffer: 4 + 4 B. */
-  double out_bytes = op->flags & MODEL_OP_ACCUMULATE ? 8.0 : out_bits / 8.0;
-  return op->batch * (in * in_bits / 8.0 + out * out_bytes);
-}
-
-double
-model_op_hbm_bytes (const ModelOp *op)
-{
-  if (op->kind == MODEL_OP_GEMM)
-    return gemm_hbm_bytes (op);
-  return (double)op->read_bytes + (double)op->write_bytes;
 }

@@ -101,12 +101,12 @@ typedef struct {
   guint8 n_in, n_out;
   guint32 in[MODEL_OP_MAX_IN]; /* tensor ids */
   guint32 out[MODEL_OP_MAX_OUT];
-  const char *name; /* static: "linear_qkv", "self_attention.core", … */
+  const char *name; /* static: "linear_qkv", "core_attention", … */
   /* GEMM */
   guint64 m, n, k;
   guint32 batch;
   ModelAttentionShape attention;
-  /* memory-bound kinds: bytes over HBM, and arithmetic where it is not negligible */
+  /* memory-bound kinds: bytes over HBM */
   guint64 read_bytes, write_bytes;
   /* COLLECTIVE, SEND, RECV: size as nccl-tests counts it: the full buffer of an all-gather or
    * reduce-scatter, the vector of an all-reduce, what one rank holds for all-to-all; for SEND and
@@ -114,15 +114,20 @@ typedef struct {
   guint64 message_bytes;
 } ModelOp;
 
+/* Of either gradient; what is rebuilt for them is not. */
+static inline gboolean
+model_op_is_backward (const ModelOp *op)
+{
+  return op->phase == MODEL_PHASE_BACKWARD_INPUT || op->phase == MODEL_PHASE_BACKWARD_WEIGHT;
+}
+
 /* Floating-point operations: GEMM 2·m·n·k·batch; attention with causal mask and window counted
  * exactly to first order (half of the square), backward 2.5 × forward for kernels that rebuild the
- * scores, 2 × for unfused; others 0 or their small count. */
+ * scores, 2 × for unfused; others 0. */
 double model_op_flop (const ModelOp *op);
 /* The part of model_op_flop that counts for MFU: attention backward at 2 × forward whatever the
  * kernel (what a flash kernel rebuilds is recompute), and nothing for the phase RECOMPUTE. */
 double model_op_model_flop (const ModelOp *op);
-/* Bytes over HBM if every operand is read and every result written once. */
-double model_op_hbm_bytes (const ModelOp *op);
 /* Query-key pairs of one head and sequence that the mask lets through, to first order: s²/2 causal,
  * s·w − w²/2 with a window of w < s; s·w without a mask. */
 double model_attention_pairs (guint64 seq, guint64 window, gboolean causal);

@@ -1,5 +1,6 @@
 /* model/params.c - the one list of parameter tensors, and what is counted from it. */
 #include "model/params.h"
+#include "model/shard.h"
 
 typedef struct {
   const ModelArch *arch;
@@ -258,19 +259,13 @@ model_param_with_vocab (const ModelParam *param, guint64 padded_vocab)
   return padded;
 }
 
-static guint64
-divide_up (guint64 value, guint64 parts)
-{
-  return (value + parts - 1) / parts;
-}
-
 /* @param's elements when dimension @dim is split in @parts; a dimension it lacks is not split. */
 static guint64
 split_count (const ModelParam *param, guint64 count, guint dim, guint parts)
 {
   if (dim >= param->n_dims)
     return count;
-  return count / param->shape[dim] * divide_up (param->shape[dim], parts);
+  return count / param->shape[dim] * model_shard_ceil (param->shape[dim], parts);
 }
 
 guint64
@@ -297,5 +292,11 @@ model_params_padded_vocab (guint64 vocab, guint tp, guint multiple)
 {
   guint64 unit = (guint64)multiple * tp;
   g_return_val_if_fail (unit > 0, vocab);
-  return divide_up (vocab, unit) * unit;
+  return model_shard_ceil (vocab, unit) * unit;
+}
+
+guint64
+model_params_word_embedding_count (const ModelArch *arch, guint tp, guint multiple)
+{
+  return model_params_padded_vocab (arch->vocab, tp, multiple) / tp * arch->hidden;
 }

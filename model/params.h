@@ -66,5 +66,8 @@ guint64 model_param_local_count (const ModelParam *param, guint tp, guint ep, gu
 
 /* Vocabulary rounded up to a multiple of @multiple·tp (Megatron: 128). */
 guint64 model_params_padded_vocab (guint64 vocab, guint tp, guint multiple);
+/* Elements of the word embedding, with its padded vocabulary, on one of @tp ranks: what a tied
+ * head's stage holds a copy of. */
+guint64 model_params_word_embedding_count (const ModelArch *arch, guint tp, guint multiple);
 
 G_END_DECLS

@@ -1,10 +1,10 @@
 /* model/profile.c - reads catalog/profiles/SLUG.ini. Every switch must be there: none is guessed. */
 #include "model/profile.h"
-#include "base/text.h"
+#include "base/suggest.h"
 #include "model/dtype.h"
 #include <string.h>
 
-typedef enum { KEY_SWITCH, KEY_BYTES, KEY_COUNT32, KEY_COUNT64, KEY_COUNT8, KEY_GIB } KeyKind;
+typedef enum { KEY_SWITCH, KEY_BYTES, KEY_COUNT32, KEY_COUNT64, KEY_COUNT8 } KeyKind;
 
 typedef struct {
   const char *group, *key;
@@ -17,11 +17,13 @@ typedef struct {
 static const KeyFacts keys[] = {
   { "kernels", "fused_norm", KEY_SWITCH, AT (fused_norm), 0, 0 },
   { "kernels", "fused_activation", KEY_SWITCH, AT (fused_activation), 0, 0 },
-  { "kernels", "fused_rope", KEY_SWITCH, AT (fused_rope), 0, 0 },
   { "kernels", "fused_residual", KEY_SWITCH, AT (fused_residual), 0, 0 },
   { "kernels", "fused_cross_entropy", KEY_SWITCH, AT (fused_cross_entropy), 0, 0 },
   { "kernels", "compiled", KEY_SWITCH, AT (compiled), 0, 0 },
   { "kernels", "keeps_everything", KEY_SWITCH, AT (keeps_everything), 0, 0 },
+  { "kernels", "recompute_stops_early", KEY_SWITCH, AT (recompute_stops_early), 0, 0 },
+  { "kernels", "checkpoints_on_host", KEY_SWITCH, AT (checkpoints_on_host), 0, 0 },
+  { "kernels", "selective_by_op", KEY_SWITCH, AT (selective_by_op), 0, 0 },
   { "kernels", "grouped_gemm", KEY_SWITCH, AT (grouped_gemm), 0, 0 },
   { "kernels", "dummy_wgrad", KEY_SWITCH, AT (dummy_wgrad), 0, 0 },
   { "states", "param_bytes", KEY_BYTES, AT (param_bytes), 0, 8 },
@@ -30,12 +32,17 @@ static const KeyFacts keys[] = {
   { "states", "master_bytes", KEY_BYTES, AT (master_bytes), 0, 8 },
   { "states", "moment_bytes", KEY_BYTES, AT (moment_bytes), 0, 16 },
   { "states", "step_copy_bytes", KEY_BYTES, AT (step_copy_bytes), 0, 8 },
+  { "states", "offloads_optimizer", KEY_SWITCH, AT (offloads_optimizer), 0, 0 },
   { "states", "shards_main_grad_zero1", KEY_SWITCH, AT (shards_main_grad_zero1), 0, 0 },
   { "communication", "reduce_bytes", KEY_BYTES, AT (reduce_bytes), 1, 8 },
   { "communication", "bucket_elements", KEY_COUNT64, AT (bucket_elements), 0, 1e12 },
+  { "communication", "all_reduces_zero1", KEY_SWITCH, AT (all_reduces_zero1), 0, 0 },
   { "communication", "overlap_dp", KEY_SWITCH, AT (overlap_dp), 0, 0 },
+  { "communication", "overlap_param_gather", KEY_SWITCH, AT (overlap_param_gather), 0, 0 },
   { "communication", "overlap_tp", KEY_SWITCH, AT (overlap_tp), 0, 0 },
   { "communication", "overlap_p2p", KEY_SWITCH, AT (overlap_p2p), 0, 0 },
+  { "communication", "live_elements", KEY_COUNT64, AT (live_elements), 0, 1e12 },
+  { "communication", "keeps_stage_output", KEY_SWITCH, AT (keeps_stage_output), 0, 0 },
   { "communication", "fsdp_units_in_flight", KEY_COUNT32, AT (fsdp_units_in_flight), 1, 64 },
   { "communication", "reshard_after_forward", KEY_SWITCH, AT (reshard_after_forward), 0, 0 },
   { "communication", "max_zero_with_pp", KEY_COUNT8, AT (max_zero_with_pp), 0, 3 },
@@ -46,7 +53,7 @@ static const KeyFacts keys[] = {
   { "model", "balances_by_cost", KEY_SWITCH, AT (balances_by_cost), 0, 0 },
   { "model", "moe_needs_sp", KEY_SWITCH, AT (moe_needs_sp), 0, 0 },
   { "allocator", "expandable_segments", KEY_SWITCH, AT (expandable_segments), 0, 0 },
-  { "allocator", "context", KEY_GIB, AT (context_gib), 0, 64.0 * (1 << 30) },
+  { "allocator", "context", KEY_BYTES, AT (context_bytes), 0, 64.0 * (1 << 30) },
 };
 #undef AT
 
@@ -60,31 +67,23 @@ require (const BaseIni *ini, const char *group, const char *key, GError **error)
   return FALSE;
 }
 
+/* What a profile built on another leaves out is the other's. */
 static gboolean
-read_bytes (BaseIni *ini, const KeyFacts *facts, double scale, double *out, GError **error)
-{
-  double bytes;
-  if (!base_ini_get_number (ini, facts->group, facts->key, BASE_DIM_BYTES, facts->min, facts->max,
-                            &bytes, error))
-    return FALSE;
-  *out = bytes / scale;
-  return TRUE;
-}
-
-static gboolean
-read_key (BaseIni *ini, const KeyFacts *facts, ModelProfile *profile, GError **error)
+read_key (BaseIni *ini, const KeyFacts *facts, gboolean is_built_on, ModelProfile *profile,
+          GError **error)
 {
   gpointer field = G_STRUCT_MEMBER_P (profile, facts->offset);
   guint64 count = 0;
+  if (is_built_on && !base_ini_has_key (ini, facts->group, facts->key))
+    return TRUE;
   if (!require (ini, facts->group, facts->key, error))
     return FALSE;
   switch (facts->kind) {
   case KEY_SWITCH:
     return base_ini_get_bool_optional (ini, facts->group, facts->key, field, error);
   case KEY_BYTES:
-    return read_bytes (ini, facts, 1, field, error);
-  case KEY_GIB:
-    return read_bytes (ini, facts, 1 << 30, field, error);
+    return base_ini_get_number (ini, facts->group, facts->key, BASE_DIM_BYTES, facts->min,
+                                facts->max, field, error);
   default:
     break;
   }
@@ -101,17 +100,20 @@ read_key (BaseIni *ini, const KeyFacts *facts, ModelProfile *profile, GError **e
 }
 
 static gboolean
-read_dtypes (BaseIni *ini, ModelProfile *profile, GError **error)
+read_dtypes (BaseIni *ini, gboolean is_built_on, ModelProfile *profile, GError **error)
 {
   g_auto (GStrv) names = base_ini_get_list (ini, "model", "dtypes");
+  if (is_built_on && !base_ini_has_key (ini, "model", "dtypes"))
+    return TRUE;
   if (!require (ini, "model", "dtypes", error))
     return FALSE;
+  profile->dtypes = 0;
   for (guint i = 0; names != NULL && names[i] != NULL; i++) {
-    ModelDtype dtype;
-    if (!model_dtype_parse (names[i], &dtype)) {
-      base_ini_set_error (ini, "model", "dtypes", error,
-                          "found '%s', expected some of bf16, fp16, fp8, mxfp8, nvfp4, fp32",
-                          names[i]);
+    gint dtype = base_name_index (names[i], model_dtype_names);
+    if (dtype < 0) {
+      g_autofree char *expected = base_suggest_one_of (names[i], model_dtype_names);
+      base_ini_set_error (ini, "model", "dtypes", error, "found '%s', expected %s", names[i],
+                          expected);
       return FALSE;
     }
     profile->dtypes |= 1u << dtype;
@@ -129,82 +131,191 @@ static const struct {
   const char *column;
   guint64 min, max; /* max 0: a word */
 } row_columns[] = {
-  { "sp", 0, 1 },         { "cp", 1, 1u << 20 }, { "pp", 1, 1u << 20 },
-  { "vpp", 1, 1u << 20 }, { "ep", 1, 1u << 20 }, { "shard", 0, 0 },
-  { "recompute", 0, 0 },  { "dtype", 0, 0 },     { "attn", 0, 0 },
+  { "sp", 0, 1 },        { "cp", 1, 1u << 20 }, { "pp", 1, 1u << 20 }, { "vpp", 1, 1u << 20 },
+  { "ep", 1, 1u << 20 }, { "shard", 0, 0 },     { "recompute", 0, 0 }, { "dtype", 0, 0 },
+  { "attn", 0, 0 },      { "dropout", 0, 0 },
 };
 
 static gboolean
-check_row_default (BaseIni *ini, guint column, const char *value, GError **error)
+check_row_default (BaseIni *ini, guint column, GError **error)
 {
   const char *name = row_columns[column].column;
   guint64 count;
-  ModelDtype dtype;
   if (row_columns[column].max > 0)
     return base_ini_get_count (ini, "row_defaults", name, row_columns[column].min,
                                row_columns[column].max, &count, error);
-  if (!g_str_equal (name, "dtype") || model_dtype_parse (value, &dtype))
-    return TRUE;
-  g_autofree char *shown = base_text_excerpt (value, -1);
-  base_ini_set_error (ini, "row_defaults", name, error,
-                      "found '%s', expected one of bf16, fp16, fp8, mxfp8, nvfp4, fp32", shown);
-  return FALSE;
+  double number;
+  guint dtype;
+  if (g_str_equal (name, "dropout"))
+    return base_ini_get_number (ini, "row_defaults", name, BASE_DIM_RATIO, 0, 1, &number, error);
+  return !g_str_equal (name, "dtype")
+         || base_ini_get_enum_optional (ini, "row_defaults", name, model_dtype_names, &dtype,
+                                        error);
 }
 
 static gboolean
 read_row_defaults (BaseIni *ini, ModelProfile *profile, GError **error)
 {
-  profile->row_defaults = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
   for (guint i = 0; i < G_N_ELEMENTS (row_columns); i++) {
     const char *column = row_columns[i].column;
     if (!base_ini_has_key (ini, "row_defaults", column))
       continue;
     const char *value = base_ini_get_string (ini, "row_defaults", column, error);
-    if (value == NULL || !check_row_default (ini, i, value, error))
+    if (value == NULL || !check_row_default (ini, i, error))
       return FALSE;
-    g_hash_table_insert (profile->row_defaults, g_strdup (column), g_strdup (value));
+    g_hash_table_replace (profile->row_defaults, g_strdup (column), g_strdup (value));
   }
+  return TRUE;
+}
+
+static const struct {
+  const char *key;
+  gsize offset;
+  double max;
+} state_keys[] = {
+#define STATE(key, most)                                                                           \
+  {                                                                                                \
+#key, G_STRUCT_OFFSET(ModelStates, key), most                                                  \
+  }
+  STATE (param_bytes, 8),  STATE (grad_bytes, 8),    STATE (main_grad_bytes, 8),
+  STATE (master_bytes, 8), STATE (moment_bytes, 16), STATE (step_copy_bytes, 8),
+#undef STATE
+};
+
+static ModelStates
+plain_states (const ModelProfile *profile)
+{
+  return (ModelStates){ profile->param_bytes,  profile->grad_bytes,   profile->main_grad_bytes,
+                        profile->master_bytes, profile->moment_bytes, profile->step_copy_bytes };
+}
+
+/* @group: what differs from [states], or from @own, where that dtype is trained in. */
+static gboolean
+read_states_of (BaseIni *ini, const char *group, const ModelProfile *profile, ModelStates **own,
+                GError **error)
+{
+  if (!base_ini_has_group (ini, group))
+    return TRUE;
+  ModelStates states = *own != NULL ? **own : plain_states (profile);
+  for (guint i = 0; i < G_N_ELEMENTS (state_keys); i++)
+    if (!base_ini_get_number_optional (ini, group, state_keys[i].key, BASE_DIM_BYTES, 0,
+                                       state_keys[i].max,
+                                       G_STRUCT_MEMBER_P (&states, state_keys[i].offset), error))
+      return FALSE;
+  g_free (*own);
+  *own = g_memdup2 (&states, sizeof states);
   return TRUE;
 }
 
 /* Weights are somewhere: as the copy that computes, or as the master copy alone. */
 static gboolean
-check_states (BaseIni *ini, const ModelProfile *profile, GError **error)
+read_states (BaseIni *ini, ModelProfile *profile, GError **error)
 {
-  if (profile->param_bytes + profile->master_bytes > 0)
-    return TRUE;
-  base_ini_set_error (ini, "states", "param_bytes", error,
-                      "found 0 here and for master_bytes, expected weights in one of them");
-  return FALSE;
+  if (!read_states_of (ini, "states_bf16", profile, &profile->states_bf16, error)
+      || !read_states_of (ini, "states_fp16", profile, &profile->states_fp16, error))
+    return FALSE;
+  for (guint dtype = 0; dtype < MODEL_DTYPE_N_KINDS; dtype++) {
+    ModelStates states = model_profile_states (profile, (ModelDtype)dtype);
+    if (states.param_bytes + states.master_bytes > 0)
+      continue;
+    base_ini_set_error (ini, "states", "param_bytes", error,
+                        "found 0 here and for master_bytes, expected weights in one of them");
+    return FALSE;
+  }
+  return TRUE;
+}
+
+ModelStates
+model_profile_states (const ModelProfile *profile, ModelDtype dtype)
+{
+  const ModelStates *own = dtype == MODEL_DTYPE_BF16   ? profile->states_bf16
+                           : dtype == MODEL_DTYPE_FP16 ? profile->states_fp16
+                                                       : NULL;
+  return own != NULL ? *own : plain_states (profile);
 }
 
 /* NULL-terminated names to suggest from when a key is unknown. */
 static gboolean
 finish (BaseIni *ini, GError **error)
 {
-  const char *known[G_N_ELEMENTS (keys) + 4] = { "frameworks", "source", "dtypes" };
+  const char *known[G_N_ELEMENTS (keys) + 8]
+      = { "frameworks", "generations", "notes", "calibration", "base", "source", "dtypes" };
   for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
-    known[3 + i] = keys[i].key;
+    known[7 + i] = keys[i].key;
   return base_ini_finish (ini, known, error);
+}
+
+/* The one switch that most frameworks need not state. */
+static gboolean
+read_max_zero (BaseIni *ini, gboolean is_built_on, ModelProfile *profile, GError **error)
+{
+  guint64 stage = is_built_on ? profile->max_zero : 3;
+  if (!base_ini_get_count_optional (ini, "communication", "max_zero", 0, 3, &stage, error))
+    return FALSE;
+  profile->max_zero = (guint8)stage;
+  return TRUE;
+}
+
+/* A profile to read into: empty, or as @base. (owned) */
+static ModelProfile *
+profile_new (const char *name, const ModelProfile *base)
+{
+  ModelProfile *profile = g_new0 (ModelProfile, 1);
+  if (base != NULL)
+    *profile = *base;
+  profile->name = g_strdup (name);
+  profile->calibration = g_strdup (base != NULL ? base->calibration : name);
+  profile->frameworks = profile->generations = profile->notes = NULL;
+  profile->source = NULL;
+  profile->states_bf16 = profile->states_fp16 = NULL;
+  profile->row_defaults = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  GHashTableIter iter;
+  gpointer column, value;
+  if (base == NULL)
+    return profile;
+  if (base->states_bf16 != NULL)
+    profile->states_bf16 = g_memdup2 (base->states_bf16, sizeof *base->states_bf16);
+  if (base->states_fp16 != NULL)
+    profile->states_fp16 = g_memdup2 (base->states_fp16, sizeof *base->states_fp16);
+  g_hash_table_iter_init (&iter, base->row_defaults);
+  while (g_hash_table_iter_next (&iter, &column, &value))
+    g_hash_table_insert (profile->row_defaults, g_strdup (column), g_strdup (value));
+  return profile;
+}
+
+static ModelProfile *
+read_profile (BaseIni *ini, const char *name, const ModelProfile *base, GError **error)
+{
+  g_autoptr (ModelProfile) profile = profile_new (name, base);
+  profile->frameworks = base_ini_get_list (ini, "profile", "frameworks");
+  profile->generations = base_ini_get_list (ini, "profile", "generations");
+  profile->notes = base_ini_get_list (ini, "profile", "notes");
+  const char *source = base_ini_get_string (ini, "profile", "source", error);
+  if (source == NULL)
+    return NULL;
+  profile->source = g_strdup (source);
+  const char *calibration = base_ini_get_string_or (ini, "profile", "calibration", NULL);
+  if (calibration != NULL) {
+    g_free (profile->calibration);
+    profile->calibration = g_strdup (calibration);
+  }
+  for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
+    if (!read_key (ini, &keys[i], base != NULL, profile, error))
+      return NULL;
+  if (!base_ini_get_number_optional (ini, "loss", "logits_tp_peak_bytes", BASE_DIM_BYTES, 0, 64,
+                                     &profile->logits_tp_peak_bytes, error))
+    return NULL;
+  if (!read_max_zero (ini, base != NULL, profile, error) || !read_states (ini, profile, error)
+      || !read_dtypes (ini, base != NULL, profile, error)
+      || !read_row_defaults (ini, profile, error) || !finish (ini, error))
+    return NULL;
+  return g_steal_pointer (&profile);
 }
 
 ModelProfile *
 model_profile_from_ini (BaseIni *ini, const char *name, GError **error)
 {
-  g_autoptr (ModelProfile) profile = g_new0 (ModelProfile, 1);
-  profile->name = g_strdup (name);
-  profile->frameworks = base_ini_get_list (ini, "profile", "frameworks");
-  const char *source = base_ini_get_string (ini, "profile", "source", error);
-  if (source == NULL)
-    return NULL;
-  profile->source = g_strdup (source);
-  for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
-    if (!read_key (ini, &keys[i], profile, error))
-      return NULL;
-  if (!check_states (ini, profile, error) || !read_dtypes (ini, profile, error)
-      || !read_row_defaults (ini, profile, error) || !finish (ini, error))
-    return NULL;
-  return g_steal_pointer (&profile);
+  return read_profile (ini, name, NULL, error);
 }
 
 /* "catalog/profiles/x.ini" is profile "x". Returns: (owned). */
@@ -217,14 +328,35 @@ name_of (const char *slug_or_path)
   return g_steal_pointer (&base);
 }
 
-ModelProfile *
-model_profile_load (const BaseCatalog *catalog, const char *slug_or_path, GError **error)
+#define MAX_BASES 8 /* a profile on a profile on … */
+
+static ModelProfile *
+load (const BaseCatalog *catalog, const char *slug_or_path, guint depth, GError **error)
 {
   g_autoptr (BaseIni) ini = base_catalog_open_any (catalog, "profiles", slug_or_path, NULL, error);
   if (ini == NULL)
     return NULL;
   g_autofree char *name = name_of (slug_or_path);
-  return model_profile_from_ini (ini, name, error);
+  g_autoptr (ModelProfile) base = NULL;
+  const char *base_name = base_ini_get_string_or (ini, "profile", "base", NULL);
+  if (base_name != NULL && depth == MAX_BASES) {
+    base_ini_set_error (ini, "profile", "base", error,
+                        "found a chain of more than %d profiles, expected none that leads back",
+                        MAX_BASES);
+    return NULL;
+  }
+  if (base_name != NULL) {
+    base = load (catalog, base_name, depth + 1, error);
+    if (base == NULL)
+      return NULL;
+  }
+  return read_profile (ini, name, base, error);
+}
+
+ModelProfile *
+model_profile_load (const BaseCatalog *catalog, const char *slug_or_path, GError **error)
+{
+  return load (catalog, slug_or_path, 0, error);
 }
 
 void
@@ -233,15 +365,22 @@ model_profile_free (ModelProfile *profile)
   if (profile == NULL)
     return;
   g_free (profile->name);
+  g_free (profile->calibration);
   g_strfreev (profile->frameworks);
+  g_strfreev (profile->generations);
+  g_strfreev (profile->notes);
+  g_free (profile->states_bf16);
+  g_free (profile->states_fp16);
   g_clear_pointer (&profile->row_defaults, g_hash_table_unref);
   g_free (profile->source);
   g_free (profile);
 }
 
+/* Without regard to case. */
 static gboolean
-matches (char *const *patterns, const char *lower)
+matches (char *const *patterns, const char *text)
 {
+  g_autofree char *lower = g_utf8_strdown (text, -1);
   for (guint i = 0; patterns != NULL && patterns[i] != NULL; i++) {
     g_autofree char *pattern = g_utf8_strdown (patterns[i], -1);
     if (g_pattern_match_simple (pattern, lower))
@@ -250,18 +389,38 @@ matches (char *const *patterns, const char *lower)
   return FALSE;
 }
 
+/* How many of the three the profile speaks of, 0 if any of them does not match. */
+static guint
+likeness (BaseIni *ini, const char *framework, const char *generation, const char *notes)
+{
+  g_auto (GStrv) frameworks = base_ini_get_list (ini, "profile", "frameworks");
+  g_auto (GStrv) generations = base_ini_get_list (ini, "profile", "generations");
+  g_auto (GStrv) patterns = base_ini_get_list (ini, "profile", "notes");
+  gboolean by_generation = generations != NULL && generations[0] != NULL;
+  gboolean by_notes = patterns != NULL && patterns[0] != NULL;
+  if (!matches (frameworks, framework))
+    return 0;
+  if (by_generation && (generation == NULL || !matches (generations, generation)))
+    return 0;
+  if (by_notes && (notes == NULL || !matches (patterns, notes)))
+    return 0;
+  return 1u + by_generation + by_notes;
+}
+
 char *
-model_profile_for_framework (const BaseCatalog *catalog, const char *framework)
+model_profile_for_run (const BaseCatalog *catalog, const char *framework, const char *generation,
+                       const char *notes)
 {
   g_auto (GStrv) slugs = base_catalog_list (catalog, "profiles");
-  g_autofree char *lower = g_utf8_strdown (framework, -1);
+  const char *best = "generic";
+  guint most = 0;
   for (guint i = 0; slugs != NULL && slugs[i] != NULL; i++) {
     g_autoptr (BaseIni) ini = base_catalog_open (catalog, "profiles", slugs[i], NULL);
-    if (ini == NULL)
-      continue;
-    g_auto (GStrv) patterns = base_ini_get_list (ini, "profile", "frameworks");
-    if (matches (patterns, lower))
-      return g_strdup (slugs[i]);
+    guint score = ini != NULL ? likeness (ini, framework, generation, notes) : 0;
+    if (score > 0 && score >= most) {
+      most = score;
+      best = slugs[i];
+    }
   }
-  return g_strdup ("generic");
+  return g_strdup (best);
 }

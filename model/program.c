@@ -13,7 +13,6 @@ typedef struct {
   guint first_block;
   gboolean receives, sends;     /* hidden states from and to another rank */
   guint32 from_chunk, to_chunk; /* neighbour stage on this very rank, or MODEL_TENSOR_NONE */
-  guint32 input;
 } Build;
 
 static void
@@ -40,7 +39,7 @@ plan_chunks (const Assembly *a, ModelProgram *program, Build *builds, GError **e
   const ModelLayout *layout = a->layout;
   guint32 n_stages = (guint32)model_layout_n_stages (layout);
   g_autofree guint32 *layers = g_new0 (guint32, n_stages);
-  if (!model_stages_layers (a->arch, layout, layers)) {
+  if (!model_stages_layers (a->arch, layout, a->profile, layers)) {
     g_set_error (error, MODEL_ERROR, MODEL_ERROR_ILLEGAL,
                  "%u layers cannot be laid on %u stages as asked: every stage needs a layer, and "
                  "a list must sum to the layers",
@@ -214,15 +213,6 @@ build_backward (Assembly *a, Build *builds, guint32 at, guint32 *input_grads)
   chunk->backward.count = a->ops->len - chunk->backward.first;
 }
 
-static guint64
-word_embedding_count (const Assembly *a)
-{
-  guint32 tp = a->layout->tp;
-  guint64 vocab
-      = model_params_padded_vocab (a->arch->vocab, tp, MAX (a->profile->vocab_multiple, 1));
-  return model_shard_ceil (vocab, tp) * a->arch->hidden;
-}
-
 static void
 build_tail (Assembly *a, ModelProgram *program, const Build *builds)
 {
@@ -240,7 +230,8 @@ build_tail (Assembly *a, ModelProgram *program, const Build *builds)
   }
   /* A tied head away from the embedding holds a copy of its matrix. */
   if (a->arch->tied && has_head && !has_embedding)
-    program->weight_count += word_embedding_count (a);
+    program->weight_count
+        += model_params_word_embedding_count (a->arch, a->layout->tp, a->profile->vocab_multiple);
   program->tail.first = a->ops->len;
   if (a->job->phase == MODEL_PHASE_TRAIN)
     model_lower_tail (a->arch, a->layout, a->profile, program->weight_count,

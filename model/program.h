@@ -73,10 +73,6 @@ void model_program_flop (const ModelProgram *program, ModelProgramFlop *out);
  */
 double model_step_flop (const ModelArch *arch, const ModelJob *job);
 
-/* Does ZeRO stage @zero's traffic happen with every micro-batch: reduction of gradients (2),
- * gathers of parameters (3)? Not with pipelining, where both happen once per step. */
-gboolean model_zero_moves_per_microbatch (const ModelLayout *layout, guint zero);
-
 /* The per-step tail of one stage (model/lower_tail.c): what reduces, updates and gathers
  * @weights dense and @expert_weights routed parameters. Ops are appended to @ops (ModelOp). */
 void model_lower_tail (const ModelArch *arch, const ModelLayout *layout,

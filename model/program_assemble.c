@@ -173,22 +173,17 @@ append_weights_collective (Assembly *a, const char *name, ModelCollectiveKind ki
   append_op (a, &op);
 }
 
-static ModelGroupKind
-shard_group (const Assembly *a)
-{
-  return a->layout->hsdp > 0 ? MODEL_GROUP_HSDP_SHARD : MODEL_GROUP_DPCP;
-}
-
 void
 program_gather_weights (Assembly *a, const ProgramPiece *piece, ModelOpPhase phase)
 {
   double bytes = model_dtype_bits (model_dtype_storage (a->layout->dtype)) / 8.0;
   if (!model_zero_moves_per_microbatch (a->layout, 3))
     return;
-  append_weights_collective (a, "gather_parameters", MODEL_COLLECTIVE_ALL_GATHER, shard_group (a),
-                             phase, (double)piece->segment->weight_count * bytes);
+  append_weights_collective (a, "gather_parameters", MODEL_COLLECTIVE_ALL_GATHER,
+                             model_layout_shard_group (a->layout, FALSE), phase,
+                             (double)piece->segment->weight_count * bytes);
   append_weights_collective (a, "gather_expert_parameters", MODEL_COLLECTIVE_ALL_GATHER,
-                             MODEL_GROUP_EDP, phase,
+                             model_layout_shard_group (a->layout, TRUE), phase,
                              (double)piece->segment->expert_weight_count * bytes);
 }
 
@@ -199,9 +194,11 @@ program_reduce_weights (Assembly *a, const ProgramPiece *piece)
   if (!model_zero_moves_per_microbatch (a->layout, 2))
     return;
   append_weights_collective (a, "reduce_gradients", MODEL_COLLECTIVE_REDUCE_SCATTER,
-                             shard_group (a), MODEL_PHASE_BACKWARD_WEIGHT,
+                             model_layout_shard_group (a->layout, FALSE),
+                             MODEL_PHASE_BACKWARD_WEIGHT,
                              (double)piece->segment->weight_count * bytes);
   append_weights_collective (a, "reduce_expert_gradients", MODEL_COLLECTIVE_REDUCE_SCATTER,
-                             MODEL_GROUP_EDP, MODEL_PHASE_BACKWARD_WEIGHT,
+                             model_layout_shard_group (a->layout, TRUE),
+                             MODEL_PHASE_BACKWARD_WEIGHT,
                              (double)piece->segment->expert_weight_count * bytes);
 }

@@ -13,6 +13,8 @@ static const char *const names[MODEL_GROUP_N_KINDS] = {
   [MODEL_GROUP_EMBEDDING] = "embedding",
   [MODEL_GROUP_HSDP_SHARD] = "hsdp_shard",
   [MODEL_GROUP_HSDP_REPLICATE] = "hsdp_replicate",
+  [MODEL_GROUP_EDP_SHARD] = "edp_shard",
+  [MODEL_GROUP_EDP_REPLICATE] = "edp_replicate",
 };
 
 const char *
@@ -28,14 +30,26 @@ set_group (ModelRankMap *map, ModelGroupKind kind, guint32 size, guint32 stride)
   map->groups[kind] = (ModelGroup){ .size = size, .stride = stride };
 }
 
+/* Splits @all neighbours, @stride ranks apart, into shards of @size and their copies. */
+static void
+set_pair (ModelRankMap *map, ModelGroupKind shard, ModelGroupKind replicate, guint32 all,
+          guint32 size, guint32 stride)
+{
+  set_group (map, shard, size, stride);
+  set_group (map, replicate, all / size, stride * size);
+}
+
 /* Without sharding every rank holds a whole copy; hsdp = 0 shards over all of dp·cp. */
 static void
 set_shard_groups (ModelRankMap *map, const ModelLayout *layout)
 {
-  guint32 all = map->dp * map->cp;
+  guint32 all = map->dp * map->cp, experts = map->ep * map->etp;
   guint32 shard = layout->zero == 0 ? 1 : layout->hsdp == 0 ? all : layout->hsdp;
-  set_group (map, MODEL_GROUP_HSDP_SHARD, shard, map->tp);
-  set_group (map, MODEL_GROUP_HSDP_REPLICATE, all / shard, map->tp * shard);
+  /* all of edp where hsdp = 0; layouts that do not divide are refused */
+  guint32 expert_shard
+      = layout->zero > 0 && shard * map->tp % experts == 0 ? shard * map->tp / experts : 1;
+  set_pair (map, MODEL_GROUP_HSDP_SHARD, MODEL_GROUP_HSDP_REPLICATE, all, shard, map->tp);
+  set_pair (map, MODEL_GROUP_EDP_SHARD, MODEL_GROUP_EDP_REPLICATE, map->edp, expert_shard, experts);
 }
 
 /*
@@ -47,10 +61,17 @@ static guint32
 count_communicators (const ModelRankMap *map)
 {
   static const ModelGroupKind counted[] = {
-    MODEL_GROUP_TP, MODEL_GROUP_CP, MODEL_GROUP_HSDP_SHARD, MODEL_GROUP_HSDP_REPLICATE,
-    MODEL_GROUP_PP, MODEL_GROUP_EP, MODEL_GROUP_ETP,        MODEL_GROUP_EDP,
+    MODEL_GROUP_TP,
+    MODEL_GROUP_CP,
+    MODEL_GROUP_HSDP_SHARD,
+    MODEL_GROUP_HSDP_REPLICATE,
+    MODEL_GROUP_PP,
+    MODEL_GROUP_EP,
+    MODEL_GROUP_ETP,
+    MODEL_GROUP_EDP_SHARD,
+    MODEL_GROUP_EDP_REPLICATE,
   };
-  guint n_kinds = map->ep * map->etp > 1 ? G_N_ELEMENTS (counted) : G_N_ELEMENTS (counted) - 3;
+  guint n_kinds = map->ep * map->etp > 1 ? G_N_ELEMENTS (counted) : G_N_ELEMENTS (counted) - 4;
   guint32 count = 0;
   for (guint i = 0; i < n_kinds; i++) {
     const ModelGroup *group = &map->groups[counted[i]];

@@ -1,15 +1,20 @@
 /* model/segment.c - lowers one piece of the model. */
 #include "model/lower-private.h"
 
-/* Modules of @layout's selective recompute, or all of them, or none. */
-static guint16
-rebuilt_modules (const ModelLayout *layout, ModelPart part, ModelRecomputeKind recompute)
+/* Modules of @layout's selective recompute, or all of them, or none. Where the profile chooses ops
+ * and not modules, plain "selective" rebuilds all but what those ops made. */
+static void
+choose_rebuilt (Lower *b, ModelPart part, ModelRecomputeKind recompute)
 {
+  guint16 modules = b->layout->recompute.modules;
+  if (modules == 0)
+    modules = MODEL_RECOMPUTE_CORE_ATTN;
   if (part != MODEL_PART_BLOCK || recompute == MODEL_RECOMPUTE_NONE)
-    return 0;
-  if (recompute == MODEL_RECOMPUTE_FULL)
-    return LOWER_ALL_MODULES;
-  return layout->recompute.modules != 0 ? layout->recompute.modules : MODEL_RECOMPUTE_CORE_ATTN;
+    return;
+  b->saves_ops = recompute == MODEL_RECOMPUTE_SELECTIVE && b->profile->selective_by_op
+                 && modules == MODEL_RECOMPUTE_CORE_ATTN;
+  b->rebuilt_modules
+      = recompute == MODEL_RECOMPUTE_FULL || b->saves_ops ? LOWER_ALL_MODULES : modules;
 }
 
 static void
@@ -76,7 +81,7 @@ model_segment_new (const ModelArch *arch, const ModelJob *job, const ModelLayout
   Lower b;
   lower_init (&b, arch, job, layout, profile);
   b.run = part == MODEL_PART_BLOCK ? &arch->runs[run] : NULL;
-  b.rebuilt_modules = rebuilt_modules (layout, part, recompute);
+  choose_rebuilt (&b, part, recompute);
   ModelSegment *segment = g_new0 (ModelSegment, 1);
   segment->part = part;
   segment->run = run;

@@ -45,12 +45,16 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (ModelSegment, model_segment_free)
 
 /* Memory of one micro-batch, from the tensor table (model/liveness.c). */
 typedef struct {
-  guint64 input_bytes; /* the segment's input, where it is kept */
-  guint64 kept_bytes;  /* all kept tensors except logits, input included */
+  guint64 input_bytes;       /* the segment's input, where it is kept */
+  guint64 kept_bytes;        /* all kept tensors except logits, input included */
+  guint64 routed_kept_bytes; /* of them, what depends on how tokens are routed to experts */
   guint64 logits_kept_bytes;
   guint64 logits_peak_bytes;   /* logits and loss temporaries at their peak (kept included) */
   guint64 forward_work_bytes;  /* most bytes alive at once in forward that are not kept */
   guint64 backward_work_bytes; /* the same in recompute + backward: rebuilt tensors, gradients */
 } ModelSegmentMemory;
 void model_segment_memory (const ModelSegment *segment, ModelSegmentMemory *out);
+/* Op by op what the peaks above are the largest of: bytes alive during each op that are not kept,
+ * and those of logits. @work_bytes, @logits_bytes: n_ops entries each. */
+void model_segment_alive (const ModelSegment *segment, guint64 *work_bytes, guint64 *logits_bytes);
 G_END_DECLS

@@ -41,7 +41,8 @@ model_stages_balance (guint32 layers, guint32 n_stages, guint32 *out)
 }
 
 gboolean
-model_stages_layers (const ModelArch *arch, const ModelLayout *layout, guint32 *out)
+model_stages_layers (const ModelArch *arch, const ModelLayout *layout, const ModelProfile *profile,
+                     guint32 *out)
 {
   guint64 n_stages = model_layout_n_stages (layout), sum = 0;
   if (n_stages > arch->layers)
@@ -49,7 +50,7 @@ model_stages_layers (const ModelArch *arch, const ModelLayout *layout, guint32 *
   if (layout->stage_layers == NULL)
     return model_stages_balance (arch->layers, (guint32)n_stages, out);
   for (guint64 i = 0; i < n_stages; i++) {
-    if (layout->stage_layers[i] == 0)
+    if (layout->stage_layers[i] == 0 && !model_stages_is_bare_head (profile, i, n_stages))
       return FALSE;
     sum += layout->stage_layers[i];
   }
@@ -58,16 +59,4 @@ model_stages_layers (const ModelArch *arch, const ModelLayout *layout, guint32 *
   for (guint64 i = 0; i < n_stages; i++)
     out[i] = layout->stage_layers[i];
   return TRUE;
-}
-
-void
-model_stages_count_runs (const ModelArch *arch, guint32 first, guint32 count, guint32 *out)
-{
-  guint64 begin = 0, wanted_end = (guint64)first + count;
-  for (guint i = 0; i < arch->n_runs; i++) {
-    guint64 end = begin + arch->runs[i].count;
-    guint64 from = MAX (begin, first), to = MIN (end, wanted_end);
-    out[i] = to > from ? (guint32)(to - from) : 0;
-    begin = end;
-  }
 }

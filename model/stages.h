@@ -13,20 +13,29 @@
  */
 #pragma once
 #include "model/layout.h"
+#include "model/profile.h"
 #include <glib.h>
 G_BEGIN_DECLS
 /* Layers of each of the @n_stages virtual stages. FALSE (nothing written) if one would be empty. */
 gboolean model_stages_balance (guint32 layers, guint32 n_stages, guint32 *out);
 /* Layers of stage @stage alone; needs 1 <= n_stages <= layers, stage < n_stages. */
 guint32 model_stages_balanced_at (guint32 layers, guint32 n_stages, guint32 stage);
-/* @layout's list, or the balanced one. @out has model_layout_n_stages entries. FALSE if illegal. */
-gboolean model_stages_layers (const ModelArch *arch, const ModelLayout *layout, guint32 *out);
+/* Where stages are cut by cost, the last may hold the head and no layer. */
+static inline gboolean
+model_stages_is_bare_head (const ModelProfile *profile, guint64 stage, guint64 n_stages)
+{
+  return profile->balances_by_cost && stage + 1 == n_stages;
+}
+/* @layout's list, or the balanced one. @out has model_layout_n_stages entries. FALSE if
+ * illegal. */
+gboolean model_stages_layers (const ModelArch *arch, const ModelLayout *layout,
+                              const ModelProfile *profile, guint32 *out);
 /*
  * Cut by cost (nanotron): a block costs 4h² + 3fh, the head vocabulary × h, everything else nothing;
  * a stage ends with the block at which the running sum passes its share. A stage left without a
- * layer takes one from the fullest. FALSE if there are more stages than layers.
+ * layer takes one from the fullest, except the last: the head may stand there alone, as it does in
+ * nanotron. FALSE if there are more stages than layers.
  */
 gboolean model_stages_by_cost (const ModelArch *arch, guint32 n_stages, guint32 *out);
-/* Blocks of each run in layers [first, first + count): @out has arch->n_runs entries. */
-void model_stages_count_runs (const ModelArch *arch, guint32 first, guint32 count, guint32 *out);
+
 G_END_DECLS

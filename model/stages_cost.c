@@ -13,11 +13,12 @@ block_cost (const ModelArch *arch, const ModelBlockRun *run)
   return 4 * h * h + 3 * f * h;
 }
 
-/* Gives every empty stage one layer of its fullest neighbour side: the rule alone may leave some. */
+/* Gives every empty stage one layer of the fullest: the rule alone may leave some. The last has the
+ * head and may do without. */
 static void
 fill_empty (guint32 *layers, guint32 n_stages)
 {
-  for (guint32 stage = 0; stage < n_stages; stage++)
+  for (guint32 stage = 0; stage + 1 < n_stages; stage++)
     while (layers[stage] == 0) {
       guint32 fullest = 0;
       for (guint32 i = 1; i < n_stages; i++)

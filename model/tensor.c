@@ -1,23 +1,5 @@
-/* model/tensor.c - names of roles and the local size of a tensor. */
+/* model/tensor.c - the local size of a tensor. */
 #include "model/tensor.h"
-
-static const char *const role_names[MODEL_ROLE_N_KINDS] = {
-  [MODEL_ROLE_WEIGHT] = "weight",
-  [MODEL_ROLE_WEIGHT_GRAD] = "weight_grad",
-  [MODEL_ROLE_ACTIVATION] = "activation",
-  [MODEL_ROLE_LOGITS] = "logits",
-  [MODEL_ROLE_MASK] = "mask",
-  [MODEL_ROLE_STATISTIC] = "statistic",
-  [MODEL_ROLE_ACTIVATION_GRAD] = "activation_grad",
-  [MODEL_ROLE_SCRATCH] = "scratch",
-};
-
-const char *
-model_role_name (ModelTensorRole role)
-{
-  g_return_val_if_fail ((guint)role < MODEL_ROLE_N_KINDS, "?");
-  return role_names[role];
-}
 
 guint64
 model_tensor_local_bytes (const ModelTensor *tensor, const guint32 mesh[MODEL_MESH_N_DIMS])

@@ -17,7 +17,6 @@ typedef enum {
   MODEL_ROLE_STATISTIC, /* softmax and norm statistics */
   MODEL_ROLE_ACTIVATION_GRAD,
   MODEL_ROLE_SCRATCH, /* lives within one op */
-  MODEL_ROLE_N_KINDS
 } ModelTensorRole;
 
 typedef enum {
@@ -36,13 +35,13 @@ typedef struct {
   guint8 dtype;     /* ModelDtype */
   guint8 n_dims;
   guint8 kept;      /* alive from forward to backward: counts as activation memory */
+  gboolean routed;  /* rows are tokens as the router sends them */
   guint64 shape[4]; /* global */
   ModelPlacement placement[MODEL_MESH_N_DIMS];
   guint64 local_bytes;
   guint32 producer;  /* op index, MODEL_TENSOR_NONE for inputs and weights */
   guint32 last_user; /* op index, MODEL_TENSOR_NONE if nobody reads it */
 } ModelTensor;
-const char *model_role_name (ModelTensorRole role);
 /* Largest local size by the torch.chunk rule over the mesh sizes. */
 guint64 model_tensor_local_bytes (const ModelTensor *tensor, const guint32 mesh[MODEL_MESH_N_DIMS]);
 G_END_DECLS

@@ -88,8 +88,8 @@ static gboolean
 same_template (const ModelLayout *a, const ModelLayout *b)
 {
   return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep && a->etp == b->etp && a->mbs == b->mbs
-         && a->sp == b->sp && a->recompute.kind == b->recompute.kind
-         && a->recompute.modules == b->recompute.modules;
+         && a->sp == b->sp && a->cuda_graph == b->cuda_graph
+         && a->recompute.kind == b->recompute.kind && a->recompute.modules == b->recompute.modules;
 }
 
 static const CostTemplate *
@@ -125,7 +125,8 @@ predict_layout (Predictor *predictor, const ModelLayout *layout, CostPrediction 
 
   if (tmpl == NULL)
     return FALSE;
-  g_return_val_if_fail (model_stages_layers (problem->arch, layout, layers), FALSE);
+  g_return_val_if_fail (model_stages_layers (problem->arch, layout, problem->profile, layers),
+                        FALSE);
   cost_stage_map_init_recompute (&map, problem->arch, &shared->space->kinds, layout->pp,
                                  layout->vpp, layout->schedule, layers,
                                  cost_stage_map_recompute_layers (layout));

@@ -248,7 +248,8 @@ sim_uneven_by_memory (SimWorker *worker, const SimPipeline *pipeline,
   const CostProblem *problem = worker->shared->problem;
   SimBalance balance = { 0 };
   Stages stages = { .worker = worker, .kind = neediest_kind (&worker->tmpl) };
-  double limit = most_need_bytes (worker, placement->sigma);
+  double limit
+      = most_need_bytes (worker, cost_need_sigma (problem, &worker->layout, &worker->tmpl));
   guint32 last = pipeline->pp - 1;
 
   cost_memory_plan_init (&stages.plan, &worker->tmpl, &worker->layout,

@@ -17,7 +17,6 @@ exec_fixture_profile (void)
 {
   return (ModelProfile){ .fused_norm = TRUE,
                          .fused_activation = TRUE,
-                         .fused_rope = TRUE,
                          .fused_cross_entropy = TRUE,
                          .param_bytes = 4,
                          .main_grad_bytes = 4,
@@ -29,6 +28,7 @@ exec_fixture_profile (void)
                          .loss_chunks = 1,
                          .fsdp_units_in_flight = 1,
                          .reshard_after_forward = TRUE,
+                         .max_zero = 3,
                          .max_zero_with_pp = 1 };
 }
 

@@ -19,7 +19,6 @@ fixture_profile (void)
   return (ModelProfile){
     .fused_norm = TRUE,
     .fused_activation = TRUE,
-    .fused_rope = TRUE,
     .fused_residual = TRUE,
     .param_bytes = 2,
     .main_grad_bytes = 4,
@@ -32,6 +31,7 @@ fixture_profile (void)
     .vocab_multiple = 1,
     .fsdp_units_in_flight = 2,
     .reshard_after_forward = TRUE,
+    .max_zero = 3,
     .max_zero_with_pp = 1,
     .grouped_gemm = TRUE,
   };

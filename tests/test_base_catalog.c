@@ -97,7 +97,7 @@ test_not_found (void **state)
                        "no 'alnoe' among the testkind of the catalog: did you mean 'alone'?");
   assert_null (base_catalog_open (catalog, "testkind", "something", &far));
   assert_string_equal (far->message,
-                       "no 'something' among the testkind of the catalog: see 'plait testkind'");
+                       "no 'something' among the testkind of the catalog: it has alone, both");
   /* A slug never leaves the folder of its kind. */
   assert_null (base_catalog_open (catalog, "testkind", "../testkind/alone", &path));
   assert_true (g_error_matches (path, BASE_CATALOG_ERROR, BASE_CATALOG_ERROR_NOT_FOUND));

@@ -317,6 +317,12 @@ test_finish (void **state)
   base_ini_mark_used (ini, "model", "norm");
   assert_finish_refuses (ini, known, "f.ini:7: [model] empty: unknown key, did you mean 'empti'?");
 
+  /* the very name, of two other groups' keys */
+  base_ini_mark_used (ini, "states", "empty");
+  base_ini_mark_used (ini, "kernels", "empty");
+  assert_finish_refuses (
+      ini, known, "f.ini:7: [model] empty: unknown key in this group, it belongs into [kernels]");
+
   base_ini_mark_used (ini, "model", NULL);
   assert_finish_refuses (ini, NULL, "f.ini:10: [link nvlink4]: unknown group");
   base_ini_mark_used (ini, "link nvlink4", NULL);

@@ -304,7 +304,6 @@ static const FormatCase format_cases[] = {
   { "format/picoseconds", base_units_format_seconds, 5e-13, "0.0005 ns" },
   { "format/rate", base_units_format_rate, 450e9, "450 GB/s" },
   { "format/rate_tera", base_units_format_rate, 3.35e12, "3.35 TB/s" },
-  { "format/flop", base_units_format_flop_rate, 989e12, "989 TFLOP/s" },
 };
 
 static void

@@ -228,7 +228,9 @@ test_protocols_by_hand (void **state)
                                                 .low_bandwidth_ratio = 0.65,
                                                 .low_alltoall_ratio = 0.5,
                                                 .alltoall_low_bytes = 16384,
-                                                .node_fill_ratio = 1,
+                                                .alltoall_bandwidth_ratio = 1,
+                                                .low_fill_ratio = 1,
+                                                .bulk_fill_ratio = 1,
                                                 .fill_ratio = 2 };
   TopoGroupShape shape = node (TOPO_LINK_CLASS_NVLINK5, 900e9, 4);
   CostGroup group;
@@ -247,10 +249,11 @@ test_protocols_by_hand (void **state)
   assert_string_equal (cost_collective_way (&group, all, 65537, NULL, NULL)->protocol, "simple");
 }
 
-/* The root of a broadcast over nodes waits for no network step while 8 KiB or less are on the way.
- * 2 nodes of 8, base 5.378, L = 7 x .711 = 4.977 us, and .5 x 5.249 beyond; T = bytes/8/50e9 or
- * bytes/439.65e9, the slower: 8192: .02048 us, 5.378 + 4.977 + .02048 + 2 sqrt (.101929) = 11.01401
- * 8193: L = 7.6015: 5.378 + 7.6015 + .0204825 + 2 sqrt (.155698) = 13.78915 us */
+/* The root of a broadcast waits for no step while 8 KiB or less are on the way.
+ * 2 nodes of 8, base 5.378, beyond L = 7 x .711 + .5 x 5.249 = 7.6015 us; T = bytes/8/50e9 or
+ * bytes/439.65e9, the slower: 8192: .02048 us, 5.378 + .02048 = 5.39848
+ * 8193: 5.378 + 7.6015 + .0204825 + 2 sqrt (.155698) = 13.78915 us
+ * One node: 8192/439.65e9 = .0186330: 5.378 + .0186330 = 5.39663 us */
 static void
 test_broadcast_is_eager (void **state)
 {
@@ -263,8 +266,43 @@ test_broadcast_is_eager (void **state)
   shape.inter_bytes_per_s = 50e9;
   CostGroup group;
   cost_group_init (&group, &numbers, &shape);
-  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_BROADCAST, 8192), 11.01401e-6, 1e-5);
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_BROADCAST, 8192), 5.39848e-6, 1e-5);
   assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_BROADCAST, 8193), 13.78915e-6, 1e-5);
+  shape = node (TOPO_LINK_CLASS_NVLINK4, 450e9, 8);
+  cost_group_init (&group, &numbers, &shape);
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_BROADCAST, 8192), 5.39663e-6, 1e-5);
+}
+
+/*
+ * Steps that carry data take longer: half of the rise at a shard of 4 KiB. All-gather of 32 KiB on 8
+ * H100 in low latency, rise .2, no fill, all of the bandwidth: L = 7 x .711 = 4.977,
+ * T = 32768 (7 + .87)/8 / 439.65e9 = .0733204, rise .2 (5.378 + 4.977)/2 = 1.0355:
+ * 5.378 + 4.977 + .0733204 + 1.0355 = 11.46382 us. Over two nodes, ring: L = 14 x .711 + 5.249 =
+ * 15.203, T = 32768 x 15/16/8 / 50e9 = .0768, or 32768 (15 + .87)/16 / 439.65e9 = .0739258; shard
+ * 2 KiB of a rise of .5 at 4 KiB: .5 (5.378 + 15.203)/3 = 3.430167: 24.08797 us
+ */
+static void
+test_rise_by_hand (void **state)
+{
+  CostNumbers numbers = nvlink4 ();
+  CostGroup group;
+  numbers.links[TOPO_LINK_CLASS_NVLINK4].bulk_shard_bytes = 1048576;
+  numbers.collective = (CostCollectiveNumbers){ .bulk_hop_ratio = 1,
+                                                .low_bandwidth_ratio = 1,
+                                                .low_alltoall_ratio = 1,
+                                                .alltoall_bandwidth_ratio = 1,
+                                                .low_rise_ratio = 0.2,
+                                                .low_rise_bytes = 4096,
+                                                .network_rise_ratio = 0.5,
+                                                .network_rise_bytes = 4096 };
+  TopoGroupShape shape = node (TOPO_LINK_CLASS_NVLINK4, 450e9, 8);
+  cost_group_init (&group, &numbers, &shape);
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_GATHER, 32768), 11.46382e-6, 1e-6);
+  shape.ranks = 16;
+  shape.domains = 2;
+  shape.inter_bytes_per_s = 50e9;
+  cost_group_init (&group, &numbers, &shape);
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_GATHER, 32768), 24.08797e-6, 1e-6);
 }
 
 /* NCCL 2.8: 2.5 times the fill, and a ring's bytes over the network. 2 nodes of 8, all-reduce of
@@ -288,22 +326,62 @@ test_old_nccl (void **state)
   assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_REDUCE, GIB), 6663.18e-6, 1e-5);
 }
 
+/*
+ * PAT, all-gather of 32 MiB over 4 nodes of one GPU, hop 5.249 us, NIC 50 GB/s:
+ *   L = .286 x 5.249 us x 2 + 2.8 us x 4 = 14.202 us; T = 33554432 x 3/4 / .75 / 50e9 = 671.089 us
+ *   t = L + T (no base: link class none has none here)
+ * SHARP, all-reduce of 1 GiB over 2 nodes of 8 with NVLS .757, B = .977 x 450e9:
+ *   L = 2 x .711 us + 31 us; T = max (1073741824 x 1.125 / .757 / 439.65e9 = 3629.49 us,
+ *   1073741824 / 8 / 50e9 = 2684.35 us); t = 5.378 us + L + T = 3667.29 us
+ */
+static void
+test_forced_by_hand (void **state)
+{
+  CostNumbers numbers = nvlink4 ();
+  CostWay way;
+  TopoGroupShape lone = { .ranks = 4,
+                          .domains = 4,
+                          .ranks_per_domain = 1,
+                          .ranks_per_domain_max = 1,
+                          .inter_bytes_per_s = 50e9 };
+  TopoGroupShape nodes = node (TOPO_LINK_CLASS_NVLINK4, 450e9, 16);
+  nodes.domains = 2;
+  nodes.ranks_per_domain = nodes.ranks_per_domain_max = 8;
+  nodes.inter_bytes_per_s = 50e9;
+  numbers.collective.pat_hop_ratio = 0.286;
+  numbers.collective.pat_rank_s = 2.8e-6;
+  numbers.collective.pat_bandwidth_ratio = 0.75;
+  numbers.collective.sharp_latency_s = 31e-6;
+  assert_true (cost_way_init_forced (&way, &numbers, &lone, MODEL_COLLECTIVE_ALL_GATHER, "pat"));
+  assert_near (cost_way_s (&way, 33554432), 685.291e-6, 1e-5);
+  assert_true (cost_way_init_forced (&way, &numbers, &nodes, MODEL_COLLECTIVE_ALL_REDUCE, "sharp"));
+  assert_near (cost_way_s (&way, 1073741824), 3667.29e-6, 1e-5);
+  /* PAT is for one rank per node, and not for all-reduce; SHARP for all-reduce over nodes */
+  assert_false (cost_way_init_forced (&way, &numbers, &nodes, MODEL_COLLECTIVE_ALL_GATHER, "pat"));
+  assert_false (cost_way_init_forced (&way, &numbers, &lone, MODEL_COLLECTIVE_ALL_REDUCE, "pat"));
+  assert_false (
+      cost_way_init_forced (&way, &numbers, &nodes, MODEL_COLLECTIVE_ALL_GATHER, "sharp"));
+  assert_false (cost_way_init_forced (&way, &numbers, &nodes, MODEL_COLLECTIVE_ALL_REDUCE, "ring"));
+}
+
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (bus_cases) + 8];
+  struct CMUnitTest tests[G_N_ELEMENTS (bus_cases) + 10];
   guint n = 0;
   for (gsize i = 0; i < G_N_ELEMENTS (bus_cases); i++)
     tests[n++] = (struct CMUnitTest){ .name = bus_cases[i].name,
                                       .test_func = test_bus_bandwidth,
                                       .initial_state = (void *)&bus_cases[i] };
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_ring_by_hand);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_forced_by_hand);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_nodes_by_hand);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_one_rank_per_node);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_edges);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_pcie_has_no_local_step);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_protocols_by_hand);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_broadcast_is_eager);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_rise_by_hand);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_old_nccl);
   return _cmocka_run_group_tests ("costmodel_collective", tests, n, NULL, NULL);
 }

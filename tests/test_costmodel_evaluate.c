@@ -52,6 +52,21 @@ test_published_steps (void **state)
   }
 }
 
+/* A GPU whose file has no fp32 peak is not priced at its 16-bit one. */
+static void
+test_refuses_unknown_dtype (void **state)
+{
+  g_autoptr (GError) error = NULL;
+  g_auto (Setting) s = { 0 };
+  g_auto (ModelLayout) layout = { 0 };
+  g_auto (CostPrediction) p = { 0 };
+  setting_init (&s, "llama-3.1-8b", "tpu-v5p-pod", "generic", 8, 2048, 8);
+  setting_layout (&s, "dtype=fp32", &layout);
+  assert_false (cost_predict (&s.problem, &layout, &p, &error));
+  assert_true (g_error_matches (error, COST_ERROR, COST_ERROR_NO_DATA));
+  assert_non_null (strstr (error->message, "dtype=fp32: use one of bf16"));
+}
+
 typedef struct {
   const char *name, *model, *machine, *profile;
   guint32 gpus;
@@ -133,7 +148,7 @@ check_tiers (const Setting *s, const ModelLayout *layout, double *out_tightness)
   g_autoptr (CostPipelineScratch) scratch = cost_pipeline_scratch_new ();
   cost_block_kinds_init (&kinds, s->arch, &error);
   assert_no_error (error);
-  assert_true (model_stages_layers (s->arch, layout, layers));
+  assert_true (model_stages_layers (s->arch, layout, s->profile, layers));
   cost_stage_map_init_recompute (&map, s->arch, &kinds, layout->pp, layout->vpp, layout->schedule,
                                  layers, cost_stage_map_recompute_layers (layout));
   cost_template_init (tmpl, s->arch, &kinds, &s->job, layout, s->profile, s->machine, &s->numbers,
@@ -271,10 +286,9 @@ int
 main (void)
 {
   static const struct CMUnitTest fixed[] = {
-    cmocka_unit_test (test_published_steps),
-    cmocka_unit_test (test_single),
-    cmocka_unit_test (test_data_parallel),
-    cmocka_unit_test (test_rates),
+    cmocka_unit_test (test_published_steps),       cmocka_unit_test (test_single),
+    cmocka_unit_test (test_data_parallel),         cmocka_unit_test (test_rates),
+    cmocka_unit_test (test_refuses_unknown_dtype),
   };
   enum { N_FIXED = G_N_ELEMENTS (fixed) };
   enum { N_SPACES = G_N_ELEMENTS (spaces) };

@@ -19,9 +19,13 @@ hand_context (CostContext *context, CostNumbers *numbers, ModelProfile *profile)
                             .step = { .unoverlapped_tp_ratio = 0.1,
                                       .moe_host_factor = 2,
                                       .expert_host_s = 3e-6,
+                                      .graph_layer_ratio = 0.5,
+                                      .graph_full_ratio = 0.1,
                                       .grouped_ratio = 1 } };
   numbers->gpu.gemm
       = (CostGemm){ .ceiling_ratio = { 1, 1, 1 }, .memory_ratio = 1, .power = 50, .step_ratio = 1 };
+  for (guint i = 0; i < MODEL_OP_N_KINDS; i++)
+    numbers->gpu.kernel_factor[i] = 1;
   *profile = (ModelProfile){ .grouped_gemm = TRUE };
   memset (context, 0, sizeof *context);
   context->profile = profile;
@@ -102,16 +106,18 @@ hand_attention (ModelOpPhase phase, guint64 us)
                                    .kernel = MODEL_ATTN_FLASH } };
 }
 
+static const ModelLayout plain = { 0 }, without_sp = { .overlap_tp = TRUE },
+                         overlapped = { .overlap_tp = TRUE, .sp = TRUE };
+
 static void
 price (CostBlock *block, ModelOp *ops, guint n_ops, guint n_forward, guint n_recompute,
-       gboolean overlap_tp, double host_layer_s)
+       const ModelLayout *layout, double host_layer_s)
 {
   CostNumbers numbers;
   ModelProfile profile;
   CostContext context;
   hand_context (&context, &numbers, &profile);
   numbers.profile.host_layer_s = host_layer_s;
-  ModelLayout layout = { .overlap_tp = overlap_tp };
   ModelSegment segment = { .part = MODEL_PART_BLOCK,
                            .ops = ops,
                            .n_ops = n_ops,
@@ -122,7 +128,7 @@ price (CostBlock *block, ModelOp *ops, guint n_ops, guint n_forward, guint n_rec
                            .input_grad = MODEL_TENSOR_NONE,
                            .output_grad = MODEL_TENSOR_NONE,
                            .rebuilt_output = MODEL_TENSOR_NONE };
-  cost_block_init (block, &context, &layout, &segment);
+  cost_block_init (block, &context, layout, &segment);
 }
 
 static void
@@ -149,7 +155,7 @@ test_tp_exposure (void **state)
     hand_gemm (MODEL_PHASE_BACKWARD_INPUT, 90, 0),
   };
   CostBlock block;
-  price (&block, ops, G_N_ELEMENTS (ops), 2, 0, TRUE, 0);
+  price (&block, ops, G_N_ELEMENTS (ops), 2, 0, &overlapped, 0);
   assert_near (block.tp_s[COST_PASS_FORWARD], 40e-6, 1e-9);
   assert_near (block.exposed_tp_s[COST_PASS_FORWARD], 10e-6, 1e-9); /* 40 x (1 - .75) */
   assert_near (block.pass_s[COST_PASS_FORWARD], 110e-6, 1e-9);
@@ -158,9 +164,13 @@ test_tp_exposure (void **state)
   assert_near (block.exposed_tp_s[COST_PASS_BACKWARD_INPUT], 27e-6, 1e-9);
   assert_near (block.pass_s[COST_PASS_BACKWARD_INPUT], 237e-6, 1e-9);
   assert_near (block.pass_s[COST_PASS_BACKWARD_WEIGHT], 6e-6, 1e-9);
-  price (&block, ops, G_N_ELEMENTS (ops), 2, 0, FALSE, 0);
+  price (&block, ops, G_N_ELEMENTS (ops), 2, 0, &plain, 0);
   assert_near (block.exposed_tp_s[COST_PASS_FORWARD], 36e-6, 1e-9); /* 40 x (1 - .1) */
   /* 10, and 36 - .5 x 6, and 36 */
+  assert_near (block.exposed_tp_s[COST_PASS_BACKWARD_INPUT], 79e-6, 1e-9);
+  /* a profile that overlaps does so with sequence parallelism only */
+  price (&block, ops, G_N_ELEMENTS (ops), 2, 0, &without_sp, 0);
+  assert_near (block.exposed_tp_s[COST_PASS_FORWARD], 36e-6, 1e-9);
   assert_near (block.exposed_tp_s[COST_PASS_BACKWARD_INPUT], 79e-6, 1e-9);
   assert_int_equal (block.largest_mlp_weight_count, 64 * 100);
 }
@@ -182,7 +192,7 @@ test_cp_and_ep_exposure (void **state)
                      0),
   };
   CostBlock block;
-  price (&block, ops, G_N_ELEMENTS (ops), 3, 0, FALSE, 0);
+  price (&block, ops, G_N_ELEMENTS (ops), 3, 0, &plain, 0);
   assert_near (block.cp_s[COST_PASS_FORWARD], 50e-6, 1e-9);
   assert_near (block.exposed_cp_s[COST_PASS_FORWARD], 20e-6, 1e-9);
   assert_near (block.ep_s[COST_PASS_FORWARD], 60e-6, 1e-9);
@@ -206,21 +216,42 @@ test_host_bound (void **state)
   CostBlock block;
   /* host 300 us: forward a third, 100; backward two thirds and half of forward's third again for
    * one of two ops rebuilt: 250, shared as 60 : 40 */
-  price (&block, ops, G_N_ELEMENTS (ops), 2, 1, FALSE, 300e-6);
+  price (&block, ops, G_N_ELEMENTS (ops), 2, 1, &plain, 300e-6);
   assert_near (block.recompute_s, 20e-6, 1e-9);
   assert_near (block.pass_s[COST_PASS_FORWARD], 100e-6, 1e-9);
   assert_near (block.host_s[COST_PASS_FORWARD], 40e-6, 1e-9);
   assert_near (block.pass_s[COST_PASS_BACKWARD_INPUT], 150e-6, 1e-9);
   assert_near (block.pass_s[COST_PASS_BACKWARD_WEIGHT], 100e-6, 1e-9);
   /* host 90 us: forward 30 < 60, backward 75 < 100: not bound */
-  price (&block, ops, G_N_ELEMENTS (ops), 2, 1, FALSE, 90e-6);
+  price (&block, ops, G_N_ELEMENTS (ops), 2, 1, &plain, 90e-6);
   assert_near (block.pass_s[COST_PASS_FORWARD], 60e-6, 1e-9);
   assert_true (block.host_s[COST_PASS_FORWARD] == 0);
   /* MoE with 5 local experts: 2 x 90 + 5 x 3 = 195: forward 65; the GEMM takes 5 x 8 = 40 */
   ops[1] = hand_gemm (MODEL_PHASE_FORWARD, 8, MODEL_OP_GROUPED);
   ops[1].batch = 5;
-  price (&block, ops, G_N_ELEMENTS (ops), 2, 1, FALSE, 90e-6);
+  price (&block, ops, G_N_ELEMENTS (ops), 2, 1, &plain, 90e-6);
   assert_near (block.pass_s[COST_PASS_FORWARD], 65e-6, 1e-9);
+}
+
+/* The MoE block above, 300 us a dense layer: 2 x 300 and 15 for the experts. */
+static void
+test_cuda_graphs (void **state)
+{
+  ModelOp ops[] = {
+    hand_norm (MODEL_PHASE_FORWARD, 20),
+    hand_gemm (MODEL_PHASE_FORWARD, 8, MODEL_OP_GROUPED),
+    hand_gemm (MODEL_PHASE_BACKWARD_INPUT, 40, 0),
+  };
+  const ModelLayout layer = { .cuda_graph = MODEL_GRAPH_LAYER },
+                    full = { .cuda_graph = MODEL_GRAPH_FULL_ITERATION };
+  CostBlock block;
+  ops[1].batch = 5;
+  price (&block, ops, G_N_ELEMENTS (ops), 2, 0, &plain, 300e-6);
+  assert_near (block.pass_s[COST_PASS_FORWARD], 205e-6, 1e-9);
+  price (&block, ops, G_N_ELEMENTS (ops), 2, 0, &layer, 300e-6); /* 300 / 2 x 2 + 15 */
+  assert_near (block.pass_s[COST_PASS_FORWARD], 105e-6, 1e-9);
+  price (&block, ops, G_N_ELEMENTS (ops), 2, 0, &full, 300e-6); /* 61.5 / 3 < 20 + 40 */
+  assert_near (block.pass_s[COST_PASS_FORWARD], 60e-6, 1e-9);
 }
 
 /*
@@ -280,7 +311,7 @@ test_layer (void **state)
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (layers) + 3];
+  struct CMUnitTest tests[G_N_ELEMENTS (layers) + 4];
   guint n = 0;
   for (gsize i = 0; i < G_N_ELEMENTS (layers); i++)
     tests[n++] = (struct CMUnitTest){ .name = layers[i].name,
@@ -289,5 +320,6 @@ main (void)
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_tp_exposure);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_cp_and_ep_exposure);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_host_bound);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_cuda_graphs);
   return _cmocka_run_group_tests ("costmodel_exposure", tests, n, NULL, NULL);
 }

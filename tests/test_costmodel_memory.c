@@ -106,6 +106,7 @@ hand_init (Hand *hand)
                                   .fsdp_units_in_flight = 2,
                                   .reshard_after_forward = TRUE };
   hand->numbers.profile.reserved_ratio = hand->numbers.profile.need_ratio = 1;
+  hand->numbers.profile.need_changing_ratio = hand->numbers.memory.imbalance_ratio = 1;
   hand->tmpl.n_kinds = 1;
   hand->tmpl.element_bytes = 2;
   hand->tmpl.context.profile = &hand->profile;
@@ -304,7 +305,7 @@ test_head_and_views (void **state)
   hand.numbers.profile.reserved_ratio = 1.07;
   hand.numbers.profile.need_ratio = 1.2;
   hand.numbers.memory.communicator_bytes = 1000;
-  hand.numbers.memory.context_bytes_default = 5000;
+  hand.profile.context_bytes = 5000;
   hand.shards.communicators = 3;
   CostStageMemory m = hand_memory (&hand, 4);
   guint64 allocated = 12000 + 24000 + 72000 + 605 + 300 + 7 + 1400;
@@ -314,6 +315,63 @@ test_head_and_views (void **state)
   assert_int_equal (m.reserved_bytes, allocated + 7721); /* 0.07 · 110312 = 7721.8 */
   assert_int_equal (m.peak_bytes, allocated + 7721 + 3000 + 5000);
   assert_int_equal (m.need_bytes, 132374 + 8000); /* 1.2 · 110312 = 132374.4 */
+  /* half as much again of what comes and goes: 605 + 300 + 7 + 1400 */
+  hand.numbers.profile.need_changing_ratio = 1.5;
+  m = hand_memory (&hand, 4);
+  assert_int_equal (m.need_bytes, 133530 + 8000); /* 132374.4 + 0.5 · 2312 */
+  hand.profile.expandable_segments = TRUE;
+  m = hand_memory (&hand, 4);
+  assert_int_equal (m.need_bytes, allocated + 8000);
+}
+
+/*
+ * BLOOM's engine in bf16: 2 + 2 + 4 bytes per parameter whole, 12 / d sharded (profiles, block C);
+ * per micro-batch in flight a stage keeps its output, 2·s·b·h, beside the inputs of its layers
+ * (block E of DeepSpeed's pipeline buffers). 176B layers: 12 h² + 13 h weights each, / tp.
+ */
+static void
+test_bloom_engine (void **state)
+{
+  g_auto (Setting) s = { 0 };
+  g_auto (CostPrediction) bf16 = { 0 };
+  g_auto (CostPrediction) fp16 = { 0 };
+  const char *layout = "tp=4,pp=12,dp=8,zero=1,mbs=2,attn=unfused,recompute=full";
+  g_autofree char *half = g_strconcat (layout, ",dtype=fp16", NULL);
+  setting_init (&s, "bloom-176b", "dgx-a100-80g", "deepspeed", 384, 2048, 2048);
+  setting_predict (&s, layout, &bf16);
+  setting_predict (&s, half, &fp16);
+  const CostStageMemory *m = &bf16.stages[5].memory, *h = &fp16.stages[5].memory;
+  double weights = (double)m->bytes[COST_MEMORY_WEIGHTS] / 2, hidden = 14336;
+  assert_near (weights, bf16.stages[5].layers * (12 * hidden * hidden + 13 * hidden) / 4, 1e-3);
+  assert_near ((double)m->bytes[COST_MEMORY_GRADIENTS], 6 * weights, 1e-9);
+  assert_near ((double)h->bytes[COST_MEMORY_GRADIENTS], 2 * weights, 1e-9);
+  assert_near ((double)m->bytes[COST_MEMORY_OPTIMIZER], 12 * weights / 8, 1e-6);
+  double boundary = 2.0 * 2048 * 2 * hidden;
+  assert_near ((double)m->bytes[COST_MEMORY_ACTIVATIONS],
+               (double)m->in_flight_count * (bf16.stages[5].layers + 1) * boundary, 1e-9);
+}
+
+/* Six tenths of what is kept are routed tokens: the hottest rank has a half more of them. FSDP under
+ * a pipeline reduces once per step: gradients are whole. */
+static void
+test_routing_and_late_gradients (void **state)
+{
+  Hand hand;
+  hand_init (&hand);
+  CostStageMemory even = hand_memory (&hand, 4);
+  hand.numbers.memory.imbalance_ratio = 1.5;
+  hand.tmpl.blocks[0].memory.routed_kept_bytes = hand.tmpl.blocks[0].memory.kept_bytes * 3 / 5;
+  hand.tmpl.plain_blocks[0].memory.routed_kept_bytes
+      = hand.tmpl.plain_blocks[0].memory.kept_bytes * 3 / 5;
+  CostStageMemory hot = hand_memory (&hand, 4);
+  assert_int_equal (hot.allocated_bytes, even.allocated_bytes);
+  assert_int_equal (hot.need_bytes, even.need_bytes + even.bytes[COST_MEMORY_ACTIVATIONS] * 3 / 10);
+  hand.layout.zero = 3;
+  guint64 sharded = hand_memory (&hand, 4).bytes[COST_MEMORY_GRADIENTS];
+  hand.layout.pp = 2;
+  guint64 whole = hand_memory (&hand, 4).bytes[COST_MEMORY_GRADIENTS];
+  assert_int_equal (whole, even.bytes[COST_MEMORY_GRADIENTS]);
+  assert_true (sharded < whole);
 }
 
 /* More of anything never needs less. */
@@ -344,10 +402,16 @@ int
 main (void)
 {
   static const struct CMUnitTest fixed[] = {
-    cmocka_unit_test (test_gpt3),      cmocka_unit_test (test_zero_stages),
-    cmocka_unit_test (test_gathers),   cmocka_unit_test (test_fp32_master),
-    cmocka_unit_test (test_in_flight), cmocka_unit_test (test_recompute),
-    cmocka_unit_test (test_step_copy), cmocka_unit_test (test_head_and_views),
+    cmocka_unit_test (test_gpt3),
+    cmocka_unit_test (test_zero_stages),
+    cmocka_unit_test (test_gathers),
+    cmocka_unit_test (test_fp32_master),
+    cmocka_unit_test (test_in_flight),
+    cmocka_unit_test (test_recompute),
+    cmocka_unit_test (test_step_copy),
+    cmocka_unit_test (test_head_and_views),
+    cmocka_unit_test (test_routing_and_late_gradients),
+    cmocka_unit_test (test_bloom_engine),
     cmocka_unit_test (test_monotone),
   };
   enum { N_FIXED = G_N_ELEMENTS (fixed) };

@@ -281,33 +281,6 @@ test_run_defaults (void **state)
   assert_int_equal (error->code, DB_ERROR_BAD_VALUE);
 }
 
-static void
-test_keeps_the_best (void **state)
-{
-  Fixture *fixture = *state;
-  g_autoptr (GError) error = NULL;
-  DbPlanRecord plans[8];
-  guint64 deleted_count = 0;
-  for (gint64 i = 0; i < 8; i++) { /* ranks 1 to 4 on 64 GPUs, 1 to 4 on 128 */
-    plans[i] = fixture->plan;
-    plans[i].rank = i % 4 + 1;
-    plans[i].gpus = i < 4 ? 64 : 128;
-  }
-  gint64 run_id = store_run (fixture, plans, 8);
-  gint64 other_id = store_run (fixture, plans, 8);
-  assert_true (db_store_keep_best (fixture->db, run_id, 3, &deleted_count, &error));
-  assert_int_equal (deleted_count, 2);
-  assert_raw (fixture->path, "SELECT count(*) FROM plan WHERE run_id = 1", "6");
-  assert_raw (fixture->path, "SELECT max(rank) FROM plan WHERE run_id = 1", "3");
-  assert_raw (fixture->path, "SELECT count(*) FROM plan WHERE run_id = 2", "8");
-  /* what belonged to the two plans went with them: 14 plans are left */
-  assert_raw (fixture->path, "SELECT count(*) FROM prediction", "14");
-  assert_raw (fixture->path, "SELECT count(*) FROM stage_memory", "28");
-  assert_raw (fixture->path, "SELECT count(*) FROM breakdown", "126");
-  g_autoptr (GArray) ids = db_list_plans (fixture->db, other_id, &error);
-  assert_int_equal (ids->len, 8);
-}
-
 /* 64 GPUs x 10 tokens/s = 640; 128 x 6 = 768 in all; 256 x 5 = 1280 does not fit. */
 static void
 test_best_plan (void **state)
@@ -389,7 +362,6 @@ main (void)
     TEST (test_newest_calibration_counts),
     TEST (test_run_step_by_step),
     TEST (test_run_defaults),
-    TEST (test_keeps_the_best),
     TEST (test_best_plan),
     TEST (test_missing_rows_are_not_found),
     TEST (test_many_plans_in_one_transaction),

@@ -217,6 +217,32 @@ test_notes (void **state)
   }
 }
 
+/* One probability stands for all: the largest of those that the file has. */
+static void
+test_dropout (void **state)
+{
+#define PHI3                                                                                       \
+  "{'model_type':'phi3','hidden_size':64,'num_hidden_layers':2,'num_attention_heads':4,"           \
+  "'intermediate_size':96,'vocab_size':100,'tie_word_embeddings':false"
+  static const struct {
+    const char *json;
+    double dropout;
+    gboolean noted;
+  } cases[] = {
+    { LLAMA "}", 0, FALSE },
+    { LLAMA ",'attention_dropout':0.1}", 0.1, FALSE },
+    { PHI3 ",'resid_pdrop':0.1,'embd_pdrop':0.1,'attention_dropout':0.1}", 0.1, FALSE },
+    { PHI3 ",'resid_pdrop':0.1,'embd_pdrop':0.0,'attention_dropout':0.0}", 0.1, TRUE },
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++) {
+    GError *error = NULL;
+    g_autoptr (ModelArch) arch = read_config (cases[i].json, &error);
+    assert_no_error (error);
+    assert_near (arch->dropout, cases[i].dropout, 1e-12);
+    assert_int_equal (has_note (arch, "dropout="), cases[i].noted);
+  }
+}
+
 /* Names that mean the same; keys that mean nothing to us. */
 static void
 test_same_meaning (void **state)
@@ -474,9 +500,10 @@ int
 main (void)
 {
   struct CMUnitTest tests[G_N_ELEMENTS (counts) + G_N_ELEMENTS (refusals) + 6] = {
-    cmocka_unit_test (test_notes),     cmocka_unit_test (test_same_meaning),
-    cmocka_unit_test (test_placement), cmocka_unit_test (test_windows),
-    cmocka_unit_test (test_hostile),   cmocka_unit_test (test_load),
+    cmocka_unit_test (test_notes),        cmocka_unit_test (test_dropout),
+    cmocka_unit_test (test_same_meaning), cmocka_unit_test (test_placement),
+    cmocka_unit_test (test_windows),      cmocka_unit_test (test_hostile),
+    cmocka_unit_test (test_load),
   };
   gsize n = 6;
   for (gsize i = 0; i < G_N_ELEMENTS (counts); i++)

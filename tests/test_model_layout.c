@@ -40,6 +40,8 @@ static const TextCase text_cases[] = {
   { "text/kernels", "attn=unfused,dtype=fp8,cp_comm=a2a",
     "tp=1,attn=unfused,dtype=fp8,cp_comm=a2a" },
   { "text/tp_sync", "tp=8,tp_sync=0.5", "tp=8,tp_sync=0.5" },
+  { "text/cuda_graph", "cuda_graph=full_iteration,tp=8", "tp=8,cuda_graph=full_iteration" },
+  { "text/cuda_graph_none", "cuda_graph=none", "tp=1" },
   { "text/overlap_of_the_profile", "overlap_p2p=1,overlap_dp=0", "tp=1" },
   { "text/overlap_against_the_profile", "overlap_p2p=0,overlap_dp=1",
     "tp=1,overlap_dp=1,overlap_p2p=0" },
@@ -63,6 +65,7 @@ assert_same (const ModelLayout *a, const ModelLayout *b)
   assert_true (x.recompute.kind == y.recompute.kind && x.recompute.method == y.recompute.method);
   assert_true (x.recompute.modules == y.recompute.modules && x.recompute.n == y.recompute.n);
   assert_true (x.attn == y.attn && x.dtype == y.dtype && x.cp_comm == y.cp_comm);
+  assert_true (x.cuda_graph == y.cuda_graph);
   assert_true (x.tp_sync == y.tp_sync && x.overlap_tp == y.overlap_tp);
   assert_true (x.overlap_dp == y.overlap_dp && x.overlap_p2p == y.overlap_p2p);
 }
@@ -130,6 +133,7 @@ static const RefusalCase refusal_cases[] = {
   { "refuses/sp_yes", "sp=yes", "0 or 1" },
   { "refuses/fsdp_against_zero", "fsdp=1,zero=2", "fsdp=1 contradicts zero=2" },
   { "refuses/no_fsdp_against_zero", "zero=3,fsdp=0", "fsdp=0 contradicts zero=3" },
+  { "refuses/schedule_far", "pp=4,schedule=quantum", "v-min, dualpipe, dualpipev, file:PATH" },
   { "refuses/recompute_word", "recompute=some", "none, selective" },
   { "refuses/recompute_module", "recompute=selective:core_att", "did you mean 'core_attn'" },
   { "refuses/recompute_module_twice", "recompute=selective:mlp+mlp", "each module once" },
@@ -140,7 +144,7 @@ static const RefusalCase refusal_cases[] = {
   { "refuses/schedule", "schedule=1f1bb", "did you mean '1f1b'" },
   { "refuses/schedule_file_without_path", "schedule=file:", "a path after 'file:'" },
   { "refuses/schedule_file_missing", "schedule=file:no/such/file", "no/such/file: cannot open" },
-  { "refuses/schedule_file_without_colon", "schedule=file", "'file:PATH'" },
+  { "refuses/schedule_file_without_colon", "schedule=file", "dualpipev, file:PATH" },
   { "refuses/stages_count", "pp=2,stages=1+1+1", "found 3 stages, expected pp·vpp = 2" },
   { "refuses/stages_both_ways", "pp=2,schedule=dualpipe,stages=1+1+1+1", "expected pp = 2" },
   { "refuses/stages_zero", "pp=2,stages=0+2", "at least one layer per stage" },
@@ -152,6 +156,7 @@ static const RefusalCase refusal_cases[] = {
   { "refuses/cp_comm", "cp_comm=ring", "one of p2p, a2a, allgather" },
   { "refuses/tp_sync_0", "tp_sync=0", "above 0 and at most 1" },
   { "refuses/tp_sync_2", "tp_sync=2", "above 0 and at most 1" },
+  { "refuses/cuda_graph", "cuda_graph=layers", "did you mean 'layer'" },
   { "refuses/tp_sync_nan", "tp_sync=nan", "above 0 and at most 1" },
 };
 
@@ -207,6 +212,7 @@ test_random_round_trips (void **state)
     layout.attn = draw (&at, MODEL_ATTN_N_KINDS);
     layout.dtype = draw (&at, MODEL_DTYPE_FP32 + 1);
     layout.cp_comm = draw (&at, MODEL_CP_N_KINDS);
+    layout.cuda_graph = draw (&at, MODEL_GRAPH_N_KINDS);
     layout.tp_sync = (1 + draw (&at, 1000)) / 1000.0;
     layout.overlap_tp = (gboolean)draw (&at, 2);
     layout.overlap_dp = (gboolean)draw (&at, 2);
@@ -248,21 +254,14 @@ test_microbatches (void **state)
 static void
 test_dtype_sizes (void **state)
 {
-  ModelDtype dtype;
-  assert_true (model_dtype_parse ("mxfp8", &dtype) && dtype == MODEL_DTYPE_MXFP8);
+  for (guint i = 0; model_dtype_names[i] != NULL; i++)
+    assert_string_equal (model_dtype_names[i], model_dtype_name ((ModelDtype)i));
+  assert_int_equal (g_strv_length ((char **)model_dtype_names), MODEL_DTYPE_UINT8);
   assert_int_equal (model_dtype_bits (MODEL_DTYPE_NVFP4), 4);
   assert_int_equal (model_dtype_bits (MODEL_DTYPE_FP32), 32);
   assert_int_equal (model_dtype_storage (MODEL_DTYPE_FP8), MODEL_DTYPE_BF16);
   assert_int_equal (model_dtype_storage (MODEL_DTYPE_FP16), MODEL_DTYPE_FP16);
-  assert_false (model_dtype_parse ("int64", &dtype));
 }
-
-#define ADD_ROWS(rows, function)                                                                   \
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)                                                  \
-    tests[n++] = (struct CMUnitTest)                                                               \
-    {                                                                                              \
-      .name = rows[i].name, .test_func = function, .initial_state = (void *)&rows[i]               \
-    }
 
 int
 main (void)

@@ -51,15 +51,24 @@ static const ModelJob odd_seq = { .phase = MODEL_PHASE_TRAIN, .seq = 1000, .glob
 static const ModelJob prefill = { .phase = MODEL_PHASE_PREFILL, .seq = 8192, .global_batch = 128 };
 
 #define ALL_DTYPES 0x3f
-static const ModelProfile megatron = {
-  .name = (char *)"megatron", .max_zero_with_pp = 1, .overlap_p2p = TRUE, .dtypes = ALL_DTYPES
-};
-static const ModelProfile titan
-    = { .name = (char *)"torchtitan", .max_zero_with_pp = 3, .dtypes = 1u << MODEL_DTYPE_BF16 };
+static const ModelProfile megatron = { .name = (char *)"megatron",
+                                       .max_zero = 3,
+                                       .max_zero_with_pp = 1,
+                                       .overlap_p2p = TRUE,
+                                       .dtypes = ALL_DTYPES };
+static const ModelProfile titan = { .name = (char *)"torchtitan",
+                                    .max_zero = 3,
+                                    .max_zero_with_pp = 3,
+                                    .dtypes = 1u << MODEL_DTYPE_BF16 };
 static const ModelProfile strict_moe
     = { .name = (char *)"strict", .moe_needs_sp = TRUE, .dtypes = ALL_DTYPES };
-static const ModelProfile overlapping
-    = { .name = (char *)"nemo", .max_zero_with_pp = 1, .overlap_tp = TRUE, .dtypes = ALL_DTYPES };
+static const ModelProfile stage_one
+    = { .name = (char *)"nanotron", .max_zero = 1, .max_zero_with_pp = 1, .dtypes = ALL_DTYPES };
+static const ModelProfile overlapping = { .name = (char *)"nemo",
+                                          .max_zero = 3,
+                                          .max_zero_with_pp = 1,
+                                          .overlap_tp = TRUE,
+                                          .dtypes = ALL_DTYPES };
 
 typedef struct {
   const char *name;
@@ -160,6 +169,13 @@ static const CheckCase cases[] = {
   { "zero/3_with_pp_of_titan", &dense, &job, &titan, 8, "pp=4,zero=3", MODEL_LEGAL, NULL },
   { "zero/3_alone", &dense, &job, &megatron, 8, "zero=3", MODEL_LEGAL, NULL },
   { "zero/hsdp", &dense, &job, &megatron, 16, "zero=3,hsdp=8", MODEL_LEGAL, NULL },
+  { "zero/hsdp_experts", &moe, &job, &megatron, 16, "ep=4,zero=1,hsdp=4", MODEL_LEGAL, NULL },
+  { "zero/hsdp_below_experts", &moe, &job, &megatron, 16, "ep=4,zero=1,hsdp=2", MODEL_ILLEGAL_ZERO,
+    "hsdp=2: hsdp·tp = 2 ranks hold one copy of the shards, experts too, and must be a multiple of "
+    "ep·etp = 4; legal hsdp: 4, 8, 16" },
+  { "zero/1_where_there_is_no_other", &dense, &job, &stage_one, 16, "zero=1", MODEL_LEGAL, NULL },
+  { "zero/3_where_there_is_none", &dense, &job, &stage_one, 16, "zero=3", MODEL_ILLEGAL_ZERO,
+    "zero=3 is not in the framework of profile 'nanotron'; legal zero: 0 to 1" },
   { "zero/hsdp_without_zero", &dense, &job, &megatron, 16, "hsdp=8", MODEL_ILLEGAL_ZERO,
     "found zero=0" },
   { "zero/hsdp_3", &dense, &job, &megatron, 16, "zero=3,hsdp=3", MODEL_ILLEGAL_ZERO,

@@ -3,6 +3,7 @@
 #include "model/profile.h"
 #include "tests/testutil.h"
 #include <gio/gio.h>
+#include <glib/gstdio.h>
 
 static BaseCatalog *catalog;
 
@@ -50,12 +51,12 @@ static const FrameworkCase framework_cases[] = {
   { "framework/megatron_commit", "Megatron-LM 23e00ed0963c (TE 2.11, torch 2.10)", "megatron" },
   { "framework/case_is_ignored", "MEGATRON-lm", "megatron" },
   { "framework/megatron_deepspeed", "Megatron-DeepSpeed", "deepspeed" },
-  { "framework/megatron_deepspeed_zero3", "Megatron-DeepSpeed ZeRO-3", "deepspeed" },
+  { "framework/megatron_deepspeed_zero3", "Megatron-DeepSpeed ZeRO-3", "deepspeed-zero3" },
   { "framework/neox", "GPT-NeoX", "deepspeed" },
-  { "framework/bridge", "Megatron-Bridge", "nemo" },
+  { "framework/bridge", "Megatron-Bridge", "nemo-bridge" },
   { "framework/nemo_megatron", "NeMo/Megatron", "nemo" },
   { "framework/automodel", "NeMo AutoModel (FSDP2)", "fsdp" },
-  { "framework/foundry", "llm-foundry FSDP (Composer)", "fsdp" },
+  { "framework/foundry", "llm-foundry FSDP (Composer)", "llm-foundry" },
   { "framework/fsdp_or_deepspeed", "FSDP/DeepSpeed (milabench opt)", "fsdp" },
   { "framework/compiled_fsdp", "LitGPT inductor", "torchtitan" },
   { "framework/jax", "MaxText (JAX GPU)", "generic" },
@@ -67,8 +68,66 @@ static void
 test_framework (void **state)
 {
   const FrameworkCase *c = *state;
-  g_autofree char *slug = model_profile_for_framework (catalog, c->framework);
+  g_autofree char *slug = model_profile_for_run (catalog, c->framework, NULL, NULL);
   assert_string_equal (slug, c->want);
+}
+
+typedef struct {
+  const char *name, *framework, *generation, *notes, *want;
+} RunCase;
+
+static const RunCase run_cases[] = {
+  { "run/old_loss_on_hopper", "torchtitan", "hopper", "", "torchtitan-2024" },
+  { "run/new_loss_on_blackwell", "torchtitan", "blackwell", "", "torchtitan" },
+  { "run/plain_hugging_face", "DeepSpeed", "hopper", "plain HF kernels", "deepspeed-hf" },
+  { "run/liger", "DeepSpeed", "hopper", "with LIGER kernels", "deepspeed-hf-liger" },
+  { "run/liger_and_offload", "DeepSpeed", "hopper", "optimizer states on CPU, Liger fused loss",
+    "deepspeed-hf-liger-offload" },
+  { "run/notes_of_another_framework", "Megatron-LM", "hopper", "Liger", "megatron" },
+};
+
+static void
+test_run (void **state)
+{
+  const RunCase *c = *state;
+  g_autofree char *slug = model_profile_for_run (catalog, c->framework, c->generation, c->notes);
+  assert_string_equal (slug, c->want);
+}
+
+/* A profile on a profile on a profile has what the nearest says; states differ by dtype. */
+static void
+test_built_on (void **state)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (ModelProfile) top = model_profile_load (catalog, "deepspeed-hf-liger-offload", &error);
+  g_autoptr (ModelProfile) bottom = model_profile_load (catalog, "deepspeed", &error);
+  assert_no_error (error);
+  assert_true (top->offloads_optimizer && !bottom->offloads_optimizer); /* its own */
+  assert_int_equal (top->loss_chunks, 32);                              /* -liger */
+  assert_string_equal (top->calibration, "fsdp");                       /* -hf */
+  assert_int_equal (top->live_elements, 1000000000);                    /* deepspeed */
+  assert_near (model_profile_states (bottom, MODEL_DTYPE_BF16).main_grad_bytes, 4, 0);
+  assert_near (model_profile_states (bottom, MODEL_DTYPE_FP16).main_grad_bytes, 0, 0);
+  assert_near (model_profile_states (bottom, MODEL_DTYPE_FP16).step_copy_bytes, 4, 0);
+}
+
+static void
+test_base_in_a_circle (void **state)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *dir = g_dir_make_tmp ("plait-profiles-XXXXXX", &error);
+  g_autofree char *folder = g_build_filename (dir, "profiles", NULL);
+  g_autofree char *file = g_build_filename (folder, "around.ini", NULL);
+  assert_int_equal (g_mkdir (folder, 0700), 0);
+  assert_true (g_file_set_contents (
+      file, "[profile]\nbase = around\nframeworks = x\nsource = made for a test\n", -1, &error));
+  g_autoptr (BaseCatalog) own = base_catalog_new (dir, &error);
+  assert_no_error (error);
+  assert_null (model_profile_load (own, "around", &error));
+  assert_non_null (strstr (error->message, "base"));
+  assert_int_equal (g_remove (file), 0);
+  assert_int_equal (g_rmdir (folder), 0);
+  assert_int_equal (g_rmdir (dir), 0);
 }
 
 /* Training frameworks of the published rows that no pattern claims: none. */
@@ -85,7 +144,7 @@ test_published_frameworks_are_claimed (void **state)
     const char *framework = base_csv_get (csv, row, "framework");
     if (!g_hash_table_add (seen, (gpointer)framework))
       continue;
-    g_autofree char *slug = model_profile_for_framework (catalog, framework);
+    g_autofree char *slug = model_profile_for_run (catalog, framework, NULL, NULL);
     g_autofree char *lower = g_utf8_strdown (framework, -1);
     gboolean claimed = !g_str_equal (slug, "generic");
     for (guint i = 0; generic->frameworks[i] != NULL; i++)
@@ -174,18 +233,11 @@ test_unknown_profile (void **state)
   assert_non_null (strstr (error->message, "megatron"));
 }
 
-#define ADD_ROWS(rows, function)                                                                   \
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)                                                  \
-    tests[n++] = (struct CMUnitTest)                                                               \
-    {                                                                                              \
-      .name = rows[i].name, .test_func = function, .initial_state = (void *)&rows[i]               \
-    }
-
 int
 main (void)
 {
   struct CMUnitTest tests[G_N_ELEMENTS (state_cases) + G_N_ELEMENTS (framework_cases)
-                          + G_N_ELEMENTS (bad_cases) + 2];
+                          + G_N_ELEMENTS (run_cases) + G_N_ELEMENTS (bad_cases) + 4];
   const struct CMUnitTest data[] = { cmocka_unit_test (test_published_frameworks_are_claimed) };
   guint n = 0;
   g_autoptr (GError) error = NULL;
@@ -193,7 +245,10 @@ main (void)
   catalog = embedded;
   ADD_ROWS (state_cases, test_states);
   ADD_ROWS (framework_cases, test_framework);
+  ADD_ROWS (run_cases, test_run);
   ADD_ROWS (bad_cases, test_bad);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_built_on);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_base_in_a_circle);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_row_defaults);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_unknown_profile);
   int failed = cmocka_run_group_tests_name ("profile", tests, NULL, NULL);

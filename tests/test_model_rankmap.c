@@ -46,6 +46,10 @@ static const CommunicatorCase communicator_cases[] = {
   { "communicators/hsdp", /* tp, shards of 4, copies of 2 */
     { .tp = 2, .cp = 1, .dp = 8, .pp = 1, .ep = 1, .etp = 1, .zero = 3, .hsdp = 4 },
     3 },
+  { "communicators/hsdp_experts", /* shards (4,1), copies (2,4); ep (2,1), edp shards (2,2), copies as
+                                     the dense ones */
+    { .tp = 1, .cp = 1, .dp = 8, .pp = 1, .ep = 2, .etp = 1, .zero = 3, .hsdp = 4 },
+    4 },
   { "communicators/ep_is_dp", /* ep = all of dp: the same ranks as the dense reduction */
     { .tp = 1, .cp = 1, .dp = 8, .pp = 1, .ep = 8, .etp = 1, .zero = 1 },
     1 },

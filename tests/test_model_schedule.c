@@ -272,13 +272,6 @@ test_placement (void **state)
   assert_int_equal (model_schedule_stage (MODEL_SCHEDULE_DUALPIPE, 4, 0, 1), 3);
 }
 
-#define ADD_ROWS(rows, function)                                                                   \
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)                                                  \
-    tests[n++] = (struct CMUnitTest)                                                               \
-    {                                                                                              \
-      .name = rows[i].name, .test_func = function, .initial_state = (void *)&rows[i]               \
-    }
-
 int
 main (void)
 {

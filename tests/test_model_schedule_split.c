@@ -314,13 +314,6 @@ test_waiting_peak (void **state)
   assert_int_equal (model_schedule_peak (schedule, 0, &huge, NULL), G_GUINT64_CONSTANT (1) << 60);
 }
 
-#define ADD_ROWS(rows, function)                                                                   \
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)                                                  \
-    tests[n++] = (struct CMUnitTest)                                                               \
-    {                                                                                              \
-      .name = rows[i].name, .test_func = function, .initial_state = (void *)&rows[i]               \
-    }
-
 int
 main (void)
 {

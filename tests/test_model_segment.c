@@ -119,12 +119,39 @@ test_eager (void **state)
   fixture_llama (&f, c->hidden, c->heads, c->kv_heads, c->ffn, 1, 1024);
   f.arch.attention.head_dim = f.arch.attention.v_head_dim = c->head_dim;
   f.arch.attention.qk_norm = c->qk_norm;
-  f.profile.fused_norm = f.profile.fused_activation = f.profile.fused_rope = FALSE;
+  f.profile.fused_norm = f.profile.fused_activation = FALSE;
   f.profile.fused_residual = FALSE;
   f.profile.keeps_everything = TRUE;
   ModelSegmentMemory memory = fixture_memory (&f, MODEL_PART_BLOCK, 0, MODEL_RECOMPUTE_NONE);
   double copies = (double)(memory.kept_bytes - 4 * c->heads * 1024) / (2.0 * c->hidden * 1024);
   assert_near (copies, c->copies, 0.03);
+}
+
+/*
+ * torchtitan's selective recompute keeps, in bytes per token (reference: profiles, block B, titan):
+ * the block's input 2h, q, k and v 2h(1 + 2k/a), attention's output 2h, the first of gate and up 2f,
+ * the MLP's output 2h: 8h + 4h·k/a + 2f, and the softmax statistics 4a. It runs the output projection
+ * and one of gate and up again, and no attention.
+ */
+static void
+test_selective_by_op (void **state)
+{
+  Fixture f;
+  const guint64 h = 4096, a = 32, kv = 8, ffn = 14336, seq = 1024;
+  fixture_llama (&f, h, (guint32)a, (guint32)kv, (guint32)ffn, 1, seq);
+  f.profile.selective_by_op = TRUE;
+  f.layout.recompute
+      = (ModelRecompute){ .kind = MODEL_RECOMPUTE_SELECTIVE, .modules = MODEL_RECOMPUTE_CORE_ATTN };
+  ModelSegmentMemory memory = fixture_memory (&f, MODEL_PART_BLOCK, 0, MODEL_RECOMPUTE_SELECTIVE);
+  assert_int_equal (memory.kept_bytes, seq * (8 * h + 4 * h * kv / a + 2 * ffn + 4 * a));
+  g_autoptr (ModelSegment) segment
+      = fixture_segment (&f, MODEL_PART_BLOCK, 0, MODEL_RECOMPUTE_SELECTIVE);
+  double flop = 0;
+  for (guint i = segment->n_forward; i < segment->n_forward + segment->n_recompute; i++) {
+    assert_int_not_equal (segment->ops[i].kind, MODEL_OP_ATTENTION);
+    flop += model_op_flop (&segment->ops[i]);
+  }
+  assert_near (flop, 2.0 * seq * h * (h + ffn), 1e-12);
 }
 
 /* Message bytes of the tp collectives of one kind in one phase; gathers of backward that repeat
@@ -205,7 +232,7 @@ test_memory_bound_bytes (void **state)
   for (guint i = 0; i < segment->n_ops; i++) {
     const ModelOp *op = &segment->ops[i];
     if (op->kind != MODEL_OP_GEMM && op->kind != MODEL_OP_ATTENTION)
-      bytes[op->phase != MODEL_PHASE_FORWARD] += model_op_hbm_bytes (op);
+      bytes[op->phase != MODEL_PHASE_FORWARD] += (double)op->read_bytes + (double)op->write_bytes;
   }
   assert_near (bytes[0], tokens * (20 * h + 4 * (h + kv) + 6 * ffn), 1e-12);
   assert_near (bytes[1], tokens * (24 * h + 6 * (h + kv) + 10 * ffn), 1e-12);
@@ -238,6 +265,31 @@ test_embedding_and_head (void **state)
       = fixture_segment (&f, MODEL_PART_EMBEDDING, 0, MODEL_RECOMPUTE_NONE);
   assert_int_equal (tp_bytes (embedding, TRUE, MODEL_COLLECTIVE_ALL_REDUCE, &count), 2 * s * h);
   assert_int_equal (tp_bytes (embedding, FALSE, MODEL_COLLECTIVE_ALL_REDUCE, &count), 0);
+}
+
+/* However many pieces the loss is computed in, all logits pass through it once: of 6 B per logit at
+ * the peak and 4 kept, forward reads 2 and writes 4, backward reads 4 and writes 2. */
+static void
+test_loss_in_pieces (void **state)
+{
+  const guint64 logits = 2048ull * 51200 / 8;
+  Fixture f;
+  fixture_gpt (&f, 6144, 64, 48, 2048, 0);
+  f.layout.tp = 8;
+  for (f.profile.loss_chunks = 1; f.profile.loss_chunks <= 1024; f.profile.loss_chunks *= 32) {
+    g_autoptr (ModelSegment) head = fixture_segment (&f, MODEL_PART_HEAD, 0, MODEL_RECOMPUTE_NONE);
+    guint n = 0;
+    for (guint i = 0; i < head->n_ops; i++) {
+      const ModelOp *op = &head->ops[i];
+      if (op->kind != MODEL_OP_CROSS_ENTROPY)
+        continue;
+      gboolean forward = op->phase == MODEL_PHASE_FORWARD;
+      assert_int_equal (op->read_bytes, (forward ? 2 : 4) * logits);
+      assert_int_equal (op->write_bytes, (forward ? 4 : 2) * logits);
+      n++;
+    }
+    assert_int_equal (n, 2);
+  }
 }
 
 static void
@@ -428,11 +480,37 @@ test_full_recompute_works (void **state)
   assert_true (memory.backward_work_bytes <= set + 16 * s * h);
 }
 
-#define CASES(list, function)                                                                      \
-  for (gsize i = 0; i < G_N_ELEMENTS (list); i++)                                                  \
-    tests[n++] = (struct CMUnitTest){ .name = list[i].name,                                        \
-                                      .test_func = function,                                       \
-                                      .initial_state = (void *)&list[i] };
+static double
+rebuilt_gemm_flop (const Fixture *f)
+{
+  double sum = 0;
+  g_autoptr (ModelSegment) segment
+      = model_segment_new (&f->arch, &f->job, &f->layout, &f->profile, MODEL_PART_BLOCK, 0,
+                           MODEL_RECOMPUTE_FULL, NULL);
+  for (guint i = segment->n_forward; i < segment->n_forward + segment->n_recompute; i++)
+    if (segment->ops[i].kind == MODEL_OP_GEMM)
+      sum += model_op_flop (&segment->ops[i]);
+  return sum;
+}
+
+/* GPT's GEMMs are 12h² per token: the last, 4h², need not run again, unless the next block of the
+ * group reads what it gives. */
+static void
+test_recompute_stops_early (void **state)
+{
+  const double h = 1024, s = 512;
+  Fixture f;
+  fixture_gpt (&f, 1024, 16, 4, 512, 0);
+  assert_near (rebuilt_gemm_flop (&f), 2 * s * 12 * h * h, 1e-12);
+  guint64 whole = fixture_memory (&f, MODEL_PART_BLOCK, 0, MODEL_RECOMPUTE_FULL).kept_bytes;
+  f.profile.recompute_stops_early = TRUE;
+  assert_near (rebuilt_gemm_flop (&f), 2 * s * 8 * h * h, 1e-12);
+  assert_int_equal (fixture_memory (&f, MODEL_PART_BLOCK, 0, MODEL_RECOMPUTE_FULL).kept_bytes,
+                    whole);
+  f.layout.recompute
+      = (ModelRecompute){ .kind = MODEL_RECOMPUTE_FULL, .method = MODEL_RECOMPUTE_UNIFORM, .n = 2 };
+  assert_near (rebuilt_gemm_flop (&f), 2 * s * 12 * h * h, 1e-12);
+}
 
 int
 main (void)
@@ -443,6 +521,7 @@ main (void)
     cmocka_unit_test (test_tp_sync),
     cmocka_unit_test (test_memory_bound_bytes),
     cmocka_unit_test (test_embedding_and_head),
+    cmocka_unit_test (test_loss_in_pieces),
     cmocka_unit_test (test_moe_kept),
     cmocka_unit_test (test_moe_kept_split_experts),
     cmocka_unit_test (test_moe_exchange),
@@ -450,12 +529,14 @@ main (void)
     cmocka_unit_test (test_context_exchange),
     cmocka_unit_test (test_fp8_kept),
     cmocka_unit_test (test_full_recompute_works),
+    cmocka_unit_test (test_selective_by_op),
+    cmocka_unit_test (test_recompute_stops_early),
   };
   struct CMUnitTest tests[64];
   gsize n = 0;
-  CASES (gpt_cases, test_gpt)
-  CASES (llama_cases, test_llama)
-  CASES (eager_cases, test_eager)
+  ADD_ROWS (gpt_cases, test_gpt);
+  ADD_ROWS (llama_cases, test_llama);
+  ADD_ROWS (eager_cases, test_eager);
   for (gsize i = 0; i < G_N_ELEMENTS (plain); i++)
     tests[n++] = plain[i];
   return _cmocka_run_group_tests ("model_segment", tests, n, NULL, NULL);

@@ -80,46 +80,61 @@ static void
 test_layout_list (void **state)
 {
   ModelArch arch = { .layers = 10 };
+  ModelProfile profile = { 0 };
   guint32 list[] = { 3, 4, 2, 1 }, got[4] = { 0 };
   ModelLayout layout = { .pp = 2, .vpp = 2, .stage_layers = list };
-  assert_true (model_stages_layers (&arch, &layout, got));
+  assert_true (model_stages_layers (&arch, &layout, &profile, got));
   assert_memory_equal (got, list, sizeof list);
   arch.layers = 11; /* sum is wrong */
-  assert_false (model_stages_layers (&arch, &layout, got));
+  assert_false (model_stages_layers (&arch, &layout, &profile, got));
   arch.layers = 10;
   list[0] = 0; /* empty stage, and the sum made right again */
   list[1] = 7;
-  assert_false (model_stages_layers (&arch, &layout, got));
+  assert_false (model_stages_layers (&arch, &layout, &profile, got));
   layout.stage_layers = NULL; /* auto: 12 items over 4, 3 each: 2 3 3 2 */
-  assert_true (model_stages_layers (&arch, &layout, got));
+  assert_true (model_stages_layers (&arch, &layout, &profile, got));
   assert_int_equal (got[0], 2);
   assert_int_equal (got[1], 3);
   layout.pp = 6; /* 12 stages for 10 layers */
-  assert_false (model_stages_layers (&arch, &layout, got));
+  assert_false (model_stages_layers (&arch, &layout, &profile, got));
 }
 
-/* 3 dense, then 5 MoE: layers 2 to 5 are 1 dense and 3 MoE. */
+/* A layer costs 4·2·2 + 3·4·2 = 40, the head 2·vocab. */
 static void
-test_count_runs (void **state)
+test_by_cost (void **state)
 {
-  ModelBlockRun runs[] = { { .count = 3 }, { .count = 5 } };
-  ModelArch arch = { .layers = 8, .runs = runs, .n_runs = 2 };
-  guint32 got[2];
-  model_stages_count_runs (&arch, 2, 4, got);
-  assert_int_equal (got[0], 1);
-  assert_int_equal (got[1], 3);
-  model_stages_count_runs (&arch, 0, 3, got);
-  assert_int_equal (got[0], 3);
-  assert_int_equal (got[1], 0);
-  model_stages_count_runs (&arch, 7, 100, got); /* past the end counts nothing */
-  assert_int_equal (got[0], 0);
-  assert_int_equal (got[1], 1);
+  ModelBlockRun run = { .kind = MODEL_BLOCK_DENSE, .count = 4, .ffn = 4 };
+  ModelArch arch = { .layers = 4, .hidden = 2, .vocab = 20, .runs = &run, .n_runs = 1 };
+  guint32 got[4], even[] = { 3, 1 }, alone[] = { 4, 0 }, filled[] = { 2, 1, 1, 0 };
+  assert_true (model_stages_by_cost (&arch, 2, got)); /* 200 in all: 120 is the first above 100 */
+  assert_memory_equal (got, even, sizeof even);
+  arch.vocab = 100; /* 360 in all: the layers' 160 never pass 180 */
+  assert_true (model_stages_by_cost (&arch, 2, got));
+  assert_memory_equal (got, alone, sizeof alone);
+  /* Shares of 90: 3, 1, 0, 0 by the rule; the third takes a layer of the first, the last does not. */
+  assert_true (model_stages_by_cost (&arch, 4, got));
+  assert_memory_equal (got, filled, sizeof filled);
+  assert_false (model_stages_by_cost (&arch, 5, got));
+}
+
+static void
+test_bare_head (void **state)
+{
+  ModelArch arch = { .layers = 4 };
+  ModelProfile even = { 0 }, by_cost = { .balances_by_cost = TRUE };
+  guint32 list[] = { 4, 0 }, other[] = { 0, 4 }, got[2];
+  ModelLayout layout = { .pp = 2, .vpp = 1, .stage_layers = list };
+  assert_false (model_stages_layers (&arch, &layout, &even, got));
+  assert_true (model_stages_layers (&arch, &layout, &by_cost, got));
+  assert_memory_equal (got, list, sizeof list);
+  layout.stage_layers = other; /* the embedding may not */
+  assert_false (model_stages_layers (&arch, &layout, &by_cost, got));
 }
 
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (balance_cases) + 3];
+  struct CMUnitTest tests[G_N_ELEMENTS (balance_cases) + 4];
   guint n = 0;
   for (guint i = 0; i < G_N_ELEMENTS (balance_cases); i++)
     tests[n++] = (struct CMUnitTest){ .name = balance_cases[i].name,
@@ -127,6 +142,7 @@ main (void)
                                       .initial_state = (void *)&balance_cases[i] };
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_every_balance);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_layout_list);
-  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_count_runs);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_by_cost);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_bare_head);
   return cmocka_run_group_tests_name ("stages", tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@ static const FactCase facts[] = {
   /* 40536 MiB */
   { "facts/a100_40", "a100-sxm-40g", TOPO_DTYPE_BF16, 312e12, 1555e9, 42505076736, 300e9 },
   /* 8 x 25 */
-  { "facts/h800", "h800-sxm-80g", TOPO_DTYPE_BF16, 989e12, 3350e9, 85520809984, 200e9 },
+  { "facts/h800", "h800-sxm-80g", TOPO_DTYPE_BF16, 989e12, 3350e9, 85045805056, 200e9 },
   /* 18 x 50; 182642 MiB */
   { "facts/b200", "b200-sxm", TOPO_DTYPE_FP4, 9000e12, 7700e9, 191514017792, 900e9 },
   /* 7 x 64 */
@@ -110,17 +110,6 @@ test_labels (void **state)
   }
 }
 
-static void
-test_label_is_known (void **state)
-{
-  GError *error = NULL;
-  g_autoptr (BaseCatalog) catalog = open_catalog ();
-  g_autoptr (TopoGpuTable) table = topo_gpu_table_new (catalog, &error);
-  assert_no_error (error);
-  assert_string_equal (topo_gpu_table_by_label (table, 141)->slug, "h200-sxm");
-  assert_null (topo_gpu_table_by_label (table, 81));
-}
-
 /* Every GPU of the catalog is complete; what is stated is plausible. */
 static void
 test_catalog (void **state)
@@ -171,9 +160,21 @@ test_good_file (void **state)
   g_autoptr (TopoGpu) gpu = topo_gpu_new_from_ini (ini, "t", &error);
   assert_no_error (error);
   assert_int_equal (gpu->usable_bytes, 79ull << 30);
-  assert_int_equal (gpu->usable_reading, TOPO_USABLE_USER);
   assert_int_equal (g_strv_length (gpu->aliases), 2);
   assert_true (isnan (gpu->clock_hertz) && gpu->l2_bytes == 0 && !gpu->has_c2c);
+}
+
+/* nvidia-smi's total less what the driver keeps: 79 GiB - 1 GiB. */
+static void
+test_reserved (void **state)
+{
+  GError *error = NULL;
+  g_autofree char *text
+      = edit_ini (good_gpu, "usable", "usable = 79GiB\nusable_reading = smi\nreserved = 1GiB");
+  g_autoptr (BaseIni) ini = base_ini_new_from_data (text, -1, "t.ini", &error);
+  g_autoptr (TopoGpu) gpu = topo_gpu_new_from_ini (ini, "t", &error);
+  assert_no_error (error);
+  assert_int_equal (gpu->usable_bytes, 78ull << 30);
 }
 
 typedef struct {
@@ -200,6 +201,11 @@ static const BadCase bad[] = {
   { "bad/usable_is_label_spaced", "usable", "usable = 80 GB", "85.90 GB" },
   { "bad/usable_is_label_point", "usable", "usable = 80.0gb", "usable" },
   { "bad/reading", "usable", "usable = 79GiB\nusable_reading = guess", "cuda" },
+  { "bad/smi_alone", "usable", "usable = 79GiB\nusable_reading = smi", "reserved" },
+  { "bad/reserved_of_cuda", "usable", "usable = 79GiB\nusable_reading = cuda\nreserved = 1GiB",
+    "reserved" },
+  { "bad/all_reserved", "usable", "usable = 1GiB\nusable_reading = smi\nreserved = 1GiB",
+    "more than is reserved" },
   { "bad/no_product", "product", "", "product" },
   { "bad/no_source", "source", "", "source" },
   { "bad/unknown_key", "tdp", "tpd = 700W", "tdp" },
@@ -291,7 +297,7 @@ main (void)
 {
   enum { N_FACTS = G_N_ELEMENTS (facts), N_BAD = G_N_ELEMENTS (bad) };
   const struct CMUnitTest fixed[] = {
-    cmocka_unit_test (test_labels),    cmocka_unit_test (test_label_is_known),
+    cmocka_unit_test (test_labels),    cmocka_unit_test (test_reserved),
     cmocka_unit_test (test_catalog),   cmocka_unit_test (test_good_file),
     cmocka_unit_test (test_user_file), cmocka_unit_test (test_two_claim_one_alias),
   };

@@ -1,6 +1,8 @@
 /* Tests of machine files and clusters: the catalog, refusals, sizes. */
 #include "tests/topo_util.h"
+#include "topo/live.h"
 #include "topo/machine-private.h"
+#include <sched.h>
 
 /* Hand-worked from the machine tables: NIC rate per GPU = NICs x Gb/s / 8 / GPUs. */
 typedef struct {
@@ -35,8 +37,8 @@ static const MachineCase machines[] = {
   { "l40s-8x-pcie", "l40s", 8, 8, PCIE (4_SYS), 31e9, 0, FALSE, TOPO_FABRIC_NONE },
   { "rtx4090-8x-pcie", "rtx-4090", 8, 8, PCIE (4_SYS), 31e9, 0, FALSE, TOPO_FABRIC_NONE },
   { "rtx-pro-6000-8x-pcie", "rtx-pro-6000-bse", 8, 8, PCIE (5), 63e9, 0, FALSE, TOPO_FABRIC_NONE },
-  { "aws-p4d", "a100-sxm-40g", 8, 8, NVL (3), 300e9, 6.25e9, FALSE, TOPO_FABRIC_EFA },
-  { "aws-p4de", "a100-sxm-80g", 8, 8, NVL (3), 300e9, 6.25e9, FALSE, TOPO_FABRIC_EFA },
+  { "aws-p4d", "a100-sxm-40g", 8, 8, NVL (3), 300e9, 6.25e9, FALSE, TOPO_FABRIC_EFA1 },
+  { "aws-p4de", "a100-sxm-80g", 8, 8, NVL (3), 300e9, 6.25e9, FALSE, TOPO_FABRIC_EFA1 },
   { "aws-p5", "h100-sxm-80g", 8, 8, NVL (4), 450e9, 50e9, TRUE, TOPO_FABRIC_EFA },
   { "aws-p5en", "h200-sxm", 8, 8, NVL (4), 450e9, 50e9, TRUE, TOPO_FABRIC_EFA },
   { "aws-p6-b200", "b200-sxm", 8, 8, NVL (5), 900e9, 50e9, TRUE, TOPO_FABRIC_EFA },
@@ -70,7 +72,7 @@ test_machine (void **state)
   assert_string_equal (topo_link_class_name (machine->node_link_class),
                        topo_link_class_name (c->node_class));
   assert_near (machine->node_link_bytes_per_s, c->node_bytes_per_s, 1e-12);
-  assert_near (machine->nic_bytes_per_s_per_gpu, c->nic_bytes_per_s, 1e-12);
+  assert_near (machine->nic_share.bytes_per_s, c->nic_bytes_per_s, 1e-12);
   assert_int_equal (machine->nvls, c->nvls);
   assert_int_equal (machine->fabric, c->fabric);
 }
@@ -227,7 +229,7 @@ test_good_file (void **state)
   assert_int_equal (machine->nics[0].gpus, 7);
   assert_int_equal (machine->nics[1].gpus, 8);
   /* NIC 0 is split over three GPUs: 50e9 / 3 */
-  assert_near (machine->nic_bytes_per_s_per_gpu, 50e9 / 3, 1e-12);
+  assert_near (machine->nic_share.bytes_per_s, 50e9 / 3, 1e-12);
   assert_int_equal (machine->gpu_numa[1], 0);
   assert_int_equal (machine->gpu_numa[2], 1);
   assert_int_equal (machine->gpu_switch[2], 7);
@@ -237,6 +239,87 @@ test_good_file (void **state)
   /* both ways: 4 NVLink, 1 inter-socket, 4 GPU, 2 NIC, 1 uplink, 2 ports */
   assert_int_equal (topo_graph_n_links (machine->graph), 2 * 14);
   assert_int_equal (g_strv_length (machine->assumed), 0);
+}
+
+/* What a file says of the link to the CPU goes before what the GPU's file says, as for all links. */
+static void
+test_cpu_rate (void **state)
+{
+  static const struct {
+    const char *line;
+    double bytes_per_s;
+  } cases[] = { { "", 450e9 }, { "cpu_rate = 100GB/s\n", 100e9 } };
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    GError *error = NULL;
+    g_autoptr (BaseCatalog) catalog = open_catalog ();
+    g_autofree char *text
+        = g_strdup_printf ("[machine]\nname = x\ngpu = gb200\ngpus_per_node = 4\nsource = test\n"
+                           "[links]\nwiring = switch\n%s[pcie]\ngeneration = 5\n"
+                           "[numa 0]\ngpus = 0-3\n",
+                           cases[i].line);
+    g_autoptr (BaseIni) ini = base_ini_new_from_data (text, -1, "x.ini", &error);
+    TopoGpu *gpu = topo_gpu_load (catalog, "gb200", &error);
+    g_autoptr (TopoMachine) machine = topo_machine_new_from_ini (ini, "x", gpu, &error);
+    assert_no_error (error);
+    gint64 a = topo_graph_find (machine->graph, TOPO_VERTEX_GPU, 0);
+    gint64 b = topo_graph_find (machine->graph, TOPO_VERTEX_CPU, 0);
+    const TopoLink *link
+        = topo_graph_link_between (machine->graph, (guint32)a, (guint32)b, TOPO_LINK_C2C);
+    assert_non_null (link);
+    assert_near (link->bytes_per_s, cases[i].bytes_per_s, 1e-12);
+  }
+}
+
+/* A rate between NUMA nodes that are not there would change nothing. */
+static void
+test_socket_rate_alone (void **state)
+{
+  GError *error = NULL;
+  g_autoptr (TopoMachine) machine
+      = parse_machine ("[machine]\nname = x\ngpu = h100-sxm-80g\ngpus_per_node = 4\nsource = test\n"
+                       "[links]\nwiring = switch\n[pcie]\ngeneration = 5\ninter_socket = 22GB/s\n",
+                       &error);
+  assert_null (machine);
+  assert_message (error, "one NUMA node");
+  g_clear_error (&error);
+}
+
+/* ---- this host ---- */
+
+/* A model that nobody has is no reason to plan for the CPU instead. */
+static void
+test_live_names_no_gpu (void **state)
+{
+  GError *error = NULL;
+  g_autoptr (BaseCatalog) catalog = open_catalog ();
+  TopoReadOptions options = { catalog, "no-such-card", NULL };
+  assert_null (topo_machine_new_live (&options, 1, &error));
+  assert_non_null (error);
+  g_clear_error (&error);
+}
+
+/* On one of the cores there is one core to plan for. */
+static void
+test_live_cores (void **state)
+{
+  GError *error = NULL;
+  cpu_set_t before, one;
+  g_autoptr (BaseCatalog) catalog = open_catalog ();
+  TopoReadOptions options = { catalog, NULL, NULL };
+  assert_int_equal (sched_getaffinity (0, sizeof before, &before), 0);
+  CPU_ZERO (&one);
+  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT (&one) == 0; cpu++)
+    if (CPU_ISSET (cpu, &before))
+      CPU_SET (cpu, &one);
+  assert_int_equal (sched_setaffinity (0, sizeof one, &one), 0);
+  g_autoptr (TopoMachine) machine = topo_machine_new_live (&options, 1, &error);
+  sched_setaffinity (0, sizeof before, &before);
+  if (machine == NULL) { /* GPUs that the catalog does not know */
+    g_clear_error (&error);
+    return;
+  }
+  if (strcmp (machine->gpu->generation, "cpu") == 0)
+    assert_int_equal (machine->gpu->sm_count, 1);
 }
 
 typedef struct {
@@ -302,6 +385,15 @@ static const BadCase bad[] = {
   { "bad/price_no_unit", "per_gpu_hour", "per_gpu_hour = 2.50", "per_gpu_hour" },
   { "bad/price_negative", "per_gpu_hour", "per_gpu_hour = -1USD/h", "per_gpu_hour" },
   { "bad/price_undated", "as_of", "", "as_of" },
+#define MEASURED(head, points) "[measured " head "]\nsource = test\npoints = " points
+  { "bad/measured_what", NULL, MEASURED ("all_reduced 4", "1B:1us, 2B:1us"), "all_reduce 8" },
+  { "bad/measured_alone", NULL, MEASURED ("all_reduce", "1B:1us, 2B:1us"), "number of ranks" },
+  { "bad/measured_ranks", NULL, MEASURED ("all_reduce 5", "1B:1us, 2B:1us"), "nodes of 4" },
+  { "bad/measured_one", NULL, MEASURED ("all_reduce 4", "1B:1us"), "expected 2 to" },
+  { "bad/measured_unit", NULL, MEASURED ("all_reduce 4", "1B:1us, 2B:3"), "'2B:3'" },
+  { "bad/measured_zero", NULL, MEASURED ("all_reduce 4", "1B:0us, 2B:3us"), "'1B:0us'" },
+  { "bad/measured_falling", NULL, MEASURED ("all_reduce 4", "2B:1us, 1B:3us"), "rising" },
+  { "bad/measured_source", NULL, "[measured all_reduce 4]\npoints = 1B:1us, 2B:3us", "source" },
   { "bad/unknown_key", "name", "nmae = x", "name" },
   { "bad/unknown_group", NULL, "[nvlink]\nx = 1", "nvlink" },
   { "bad/duplicate_group", NULL, "[pcie]\ngeneration = 4", "pcie" },
@@ -413,6 +505,10 @@ main (void)
     cmocka_unit_test (test_only_the_card),
     cmocka_unit_test (test_boards),
     cmocka_unit_test (test_good_file),
+    cmocka_unit_test (test_cpu_rate),
+    cmocka_unit_test (test_socket_rate_alone),
+    cmocka_unit_test (test_live_names_no_gpu),
+    cmocka_unit_test (test_live_cores),
     cmocka_unit_test (test_truncated),
   };
   struct CMUnitTest tests[G_N_ELEMENTS (machines) + G_N_ELEMENTS (bad) + G_N_ELEMENTS (clusters)

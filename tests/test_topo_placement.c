@@ -393,13 +393,19 @@ static const BottleneckCase bottlenecks[] = {
   /* 8 NICs of 50 GB/s together are slower than one GPU's 450 GB/s */
   { "bottleneck/tp16", "hgx-h100", 64, 1, 16, "NIC 400 Gb/s ib, 50.0 GB/s per GPU one way" },
   { "bottleneck/shared", "aws-p4d", 32, 8, 4,
-    "NIC 100 Gb/s efa shared by 2 GPUs, 6.25 GB/s per GPU one way" },
+    "NIC 100 Gb/s efa1 shared by 2 GPUs, 6.25 GB/s per GPU one way" },
   { "bottleneck/several", "aws-p5", 32, 8, 4,
     "NIC 100 Gb/s efa x 4 per GPU, 50.0 GB/s per GPU one way" },
   /* 72 x 50 GB/s out of the rack exceed 900 GB/s inside */
   { "bottleneck/racks", "gb200-nvl72", 144, 1, 144, "nvlink5, 900 GB/s per GPU one way" },
   { "bottleneck/sockets", "a100-pcie-nvlink", 4, 1, 4,
-    "pcie4-sys across sockets, 31.0 GB/s per GPU one way" },
+    "inter-socket CPU0-CPU1, 10.0 GB/s per GPU one way" },
+  /* {0,2} and {1,3} halve it */
+  { "bottleneck/two_across", "a100-pcie-nvlink", 4, 2, 2,
+    "inter-socket CPU0-CPU1, 5.00 GB/s per GPU one way" },
+  { "bottleneck/uplink", "l40s-8x-pcie", 8, 4, 2, "pcie4 PLX0-CPU0, 15.5 GB/s per GPU one way" },
+  { "bottleneck/far_nic", "a100-pcie-nvlink", 8, 4, 2,
+    "NIC 100 Gb/s ib shared by 4 GPUs, 3.12 GB/s per GPU one way" },
   { "bottleneck/none", "hgx-h100", 64, 1, 1, "none" },
   { "bottleneck/unknown", "l40s-8x-pcie", 64, 8, 8, "network, unknown" },
 };

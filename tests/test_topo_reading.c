@@ -3,7 +3,7 @@
  * Expected values are read off the fixtures by eye: they state their counts and places.
  */
 #include "tests/topo_reading_util.h"
-#include "topo/route.h"
+#include <glib/gstdio.h>
 
 /* ---- devices and links of one reading ---- */
 
@@ -135,11 +135,14 @@ test_places (void **state)
   const TopoGraph *graph = reading->machine->graph;
   gint64 gpu = topo_graph_find (graph, TOPO_VERTEX_GPU, 2);
   gint64 nic = topo_graph_find (graph, TOPO_VERTEX_NIC, 0);
-  TopoRoute route;
   assert_int_equal (topo_graph_vertex (graph, (guint32)gpu)->numa, 1);
   assert_string_equal (topo_graph_vertex (graph, (guint32)nic)->name, "mlx5_0");
-  assert_true (topo_route_find (graph, (guint32)gpu, (guint32)nic, FALSE, &route, &error));
-  assert_int_equal (route.type, TOPO_PATH_PXB);
+  /* the graph alone, without the words of the file: two switches on the way, no CPU */
+  for (guint i = 0; i < reading->n_cells * reading->n_cells; i++)
+    *reading->cells[i] = '\0';
+  g_autofree char *matrix = topo_write_matrix (reading);
+  g_auto (GStrv) lines = g_strsplit (matrix, "\n", -1);
+  assert_true (g_str_has_prefix (lines[3], "GPU2") && strstr (lines[3], "PXB") != NULL);
 }
 
 static void
@@ -160,6 +163,17 @@ test_matrix_is_the_file (void **state)
   assert_string_equal (derived, matrix);
 }
 
+static const char *
+assumption (const TopoReading *reading, const char *key)
+{
+  for (guint i = 0; i < reading->assumed->len; i++) {
+    const TopoAssumption *one = g_ptr_array_index (reading->assumed, i);
+    if (strcmp (one->key, key) == 0)
+      return one->text;
+  }
+  return NULL;
+}
+
 static void
 test_merge_with_machine (void **state)
 {
@@ -174,9 +188,69 @@ test_merge_with_machine (void **state)
   /* what NCCL takes between AMD's sockets, as the file names the CPU */
   assert_near (reading->machine->inter_socket_bytes_per_s, 16e9, 1e-12);
   assert_round_trip (reading);
+  /* all that comes from the machine is said */
+  assert_string_equal (assumption (reading, "network"), "of a100-pcie-nvlink");
+  assert_null (strstr (assumption (reading, "inter_socket"), "a100-pcie-nvlink"));
   g_autoptr (TopoMachine) machine = topo_reading_steal_machine (reading, &error);
   assert_no_error (error);
   assert_non_null (machine);
+}
+
+/* A dump that lists other NICs than the machine has keeps its own, without a fabric. */
+static void
+test_merge_other_nics (void **state)
+{
+  GError *error = NULL;
+  g_autofree char *path = fixture_path ("smi-pairs.txt");
+  g_autoptr (BaseCatalog) catalog = open_catalog ();
+  g_autofree char *text = g_strdup (
+      "[machine]\nname = two NICs\ngpu = v100-sxm2-32g\ngpus_per_node = 4\nsource = test\n"
+      "[links]\nwiring = none\n[pcie]\ngeneration = 3\ninter_socket = 22GB/s\n"
+      "[network]\nfabric = ib\nnics = 2\nnic_rate = 100Gb/s\nserves = all\n");
+  g_autofree char *folder = g_dir_make_tmp ("plait-XXXXXX", &error);
+  g_autofree char *machine = g_build_filename (folder, "two.ini", NULL);
+  assert_true (g_file_set_contents (machine, text, -1, &error));
+  TopoReadOptions options = { catalog, NULL, machine };
+  g_autoptr (TopoReading) reading = topo_reading_new_from_file (path, &options, &error);
+  g_unlink (machine);
+  g_rmdir (folder);
+  assert_no_error (error);
+  assert_int_equal (reading->machine->fabric, TOPO_FABRIC_NONE);
+  assert_non_null (strstr (assumption (reading, "network"), "it has 2 NICs and this file 1"));
+  assert_non_null (strstr (assumption (reading, "inter_socket"), "22GB/s, of "));
+}
+
+static void
+test_nvls_is_said (void **state)
+{
+  GError *error = NULL;
+  g_autofree char *path = fixture_path ("smi-lost-links.txt");
+  g_autoptr (TopoReading) reading = read_path (path, "h100-sxm-80g", NULL, &error);
+  assert_no_error (error);
+  assert_true (reading->machine->nvls);
+  assert_non_null (strstr (assumption (reading, "nvls"), "nvlink4"));
+}
+
+/* A catalog that cannot be read is no catalog without the card. */
+static void
+test_broken_catalog (void **state)
+{
+  GError *error = NULL;
+  g_autofree char *path = fixture_path ("nccl-switch.xml");
+  g_autofree char *folder = g_dir_make_tmp ("plait-XXXXXX", &error);
+  g_autofree char *gpus = g_build_filename (folder, "gpus", NULL);
+  g_autofree char *bad = g_build_filename (gpus, "x.ini", NULL);
+  assert_int_equal (g_mkdir (gpus, 0700), 0);
+  assert_true (g_file_set_contents (bad, "[gpu]\nproduct = X\n", -1, &error));
+  g_autoptr (BaseCatalog) catalog = base_catalog_new (folder, &error);
+  assert_no_error (error);
+  TopoReadOptions options = { catalog, NULL, NULL };
+  assert_null (topo_reading_new_from_file (path, &options, &error));
+  g_unlink (bad);
+  g_rmdir (gpus);
+  g_rmdir (folder);
+  assert_message (error, "x.ini");
+  g_clear_error (&error);
 }
 
 static void
@@ -242,6 +316,61 @@ test_nccl_tests_text (void **state)
   assert_true (m->in_place);
 }
 
+/* Attached to a machine, the out-of-place times become part of its file, and of its next reading. */
+static void
+test_attach (void **state)
+{
+  GError *error = NULL;
+  g_autofree char *path = fixture_path ("nccl-tests.txt");
+  g_autoptr (TopoReading) reading = read_path (path, NULL, "a100-pcie-nvlink", &error);
+  assert_no_error (error);
+  assert_int_equal (reading->machine->curves->len, 1);
+  const TopoCurve *curve = &g_array_index (reading->machine->curves, TopoCurve, 0);
+  const TopoCurvePoint *points = (const TopoCurvePoint *)(void *)curve->points->data;
+  assert_string_equal (curve->what, "all_gather");
+  assert_int_equal (curve->ranks, 2);
+  assert_int_equal (curve->points->len, 2);
+  assert_near (points[0].bytes, 1048576, 0);
+  assert_near (points[0].time_s, 20e-6, 1e-12);
+  assert_near (points[1].time_s, 30e-6, 1e-12);
+  assert_round_trip (reading);
+  assert_non_null (strstr (reading->ini, "points = 1048576B:20us, 2097152B:30us"));
+  g_autofree char *other = fixture_path ("nccl-tests.json");
+  assert_null (read_path (other, NULL, "no-such-machine", &error));
+  assert_message (error, "no-such-machine");
+  g_clear_error (&error);
+}
+
+/* Copies of 276 of 300 GB/s are usual for an A100 (.91): nothing changes. At 136.5, half of the usual
+ * 273, the links count half: 12.5 of 25 GB/s each. */
+static void
+test_attach_copies (void **state)
+{
+  GError *error = NULL;
+  g_autofree char *path = fixture_path ("nvbandwidth.json");
+  g_autoptr (TopoReading) usual = read_path (path, NULL, "a100-pcie-nvlink", &error);
+  assert_no_error (error);
+  assert_near (usual->machine->direct_link_bytes_per_s, 25e9, 1e-12);
+  assert_true (says (usual, "link_rate stays"));
+  g_autofree char *text = NULL;
+  assert_true (g_file_get_contents (path, &text, NULL, &error));
+  g_auto (GStrv) parts = g_strsplit (text, "275.50", 2);
+  g_autofree char *slow = g_strconcat (parts[0], "136.5", parts[1], NULL);
+  g_autoptr (BaseCatalog) catalog = open_catalog ();
+  TopoReadOptions options = { catalog, NULL, "a100-pcie-nvlink" };
+  g_autoptr (TopoReading) reading
+      = topo_reading_new_from_data (slow, strlen (slow), "slow.json", &options, &error);
+  assert_no_error (error);
+  assert_near (reading->machine->direct_link_bytes_per_s, 12.5e9, 1e-12);
+  assert_non_null (strstr (assumption (reading, "link_rate"), "GPU1 to GPU0"));
+  assert_round_trip (reading);
+  /* no copies over NVLink are known of an L40S */
+  options.machine = "l40s-8x-pcie";
+  assert_null (topo_reading_new_from_data (slow, strlen (slow), "slow.json", &options, &error));
+  assert_message (error, "copy_ratio");
+  g_clear_error (&error);
+}
+
 static void
 test_nccl_tests_json (void **state)
 {
@@ -303,9 +432,14 @@ main (void)
     cmocka_unit_test (test_places),
     cmocka_unit_test (test_matrix_is_the_file),
     cmocka_unit_test (test_merge_with_machine),
+    cmocka_unit_test (test_merge_other_nics),
+    cmocka_unit_test (test_nvls_is_said),
+    cmocka_unit_test (test_broken_catalog),
     cmocka_unit_test (test_check),
     cmocka_unit_test (test_unknown_gpu_is_no_machine),
     cmocka_unit_test (test_nccl_tests_text),
+    cmocka_unit_test (test_attach),
+    cmocka_unit_test (test_attach_copies),
     cmocka_unit_test (test_nccl_tests_json),
     cmocka_unit_test (test_nvbandwidth),
     cmocka_unit_test (test_catalog_round_trip),

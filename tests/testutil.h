@@ -46,4 +46,12 @@ test_data_path (const char *relative)
   return g_build_filename (dir, relative, NULL);
 }
 
+/* Each row of @rows, which has a name, as a test of its own: in main, behind the @n-th of @tests. */
+#define ADD_ROWS(rows, function)                                                                   \
+  for (gsize i = 0; i < G_N_ELEMENTS (rows); i++)                                                  \
+    tests[n++] = (struct CMUnitTest)                                                               \
+    {                                                                                              \
+      .name = rows[i].name, .test_func = function, .initial_state = (void *)&rows[i]               \
+    }
+
 #define TEST_SKIPPED 77

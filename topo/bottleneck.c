@@ -16,20 +16,60 @@ network_bounds (const TopoGroupShape *shape)
          || shape->inter_bytes_per_s * shape->ranks_per_domain < shape->intra_bytes_per_s;
 }
 
-static char *
-describe_nic (const TopoMachine *machine, const TopoGroupShape *shape)
+/* "inter-socket CPU0-CPU1" */
+static void
+append_link (GString *text, const TopoMachine *machine, const TopoLink *link)
 {
-  double nic = machine->nics[0].bytes_per_s;
-  double sharers = nic / shape->inter_bytes_per_s;
-  g_autofree char *rate = base_units_format_rate (shape->inter_bytes_per_s);
-  g_autoptr (GString) text = g_string_new (NULL);
-  g_string_printf (text, "NIC %g Gb/s %s", nic * 8 / 1e9, topo_fabric_name (machine->fabric));
+  g_string_append_printf (text, "%s %s-%s", topo_link_kind_name (link->kind),
+                          topo_graph_vertex (machine->graph, link->from)->name,
+                          topo_graph_vertex (machine->graph, link->to)->name);
+}
+
+/* @port: rate of the NIC that binds. */
+static void
+append_nic (GString *text, const TopoMachine *machine, double port, double per_gpu)
+{
+  double sharers = port / per_gpu;
+  g_string_append_printf (text, "NIC %g Gb/s %s", port * 8 / 1e9,
+                          topo_fabric_name (machine->fabric));
   if (sharers > 1.01)
     g_string_append_printf (text, " shared by %g GPUs", round (sharers * 100) / 100);
   else if (sharers < 0.99)
     g_string_append_printf (text, " x %g per GPU", round (100 / sharers) / 100);
-  g_string_append_printf (text, ", %s per GPU one way", rate);
-  return g_string_free (g_steal_pointer (&text), FALSE);
+}
+
+static void
+append_network (GString *text, const TopoMachine *machine, const TopoGroupShape *shape)
+{
+  const TopoLink *link = shape->inter_link;
+  if (shape->spine_binds)
+    g_string_append_printf (text, "spine, oversubscribed %g to 1", machine->oversubscription_ratio);
+  else if (link != NULL && link->kind != TOPO_LINK_NIC)
+    append_link (text, machine, link);
+  else
+    append_nic (text, machine, link != NULL ? link->bytes_per_s : machine->nics[0].bytes_per_s,
+                shape->inter_bytes_per_s);
+}
+
+static gboolean
+is_own_link (const TopoMachine *machine, const TopoLink *link)
+{
+  return topo_graph_vertex (machine->graph, link->from)->kind == TOPO_VERTEX_GPU
+         || topo_graph_vertex (machine->graph, link->to)->kind == TOPO_VERTEX_GPU;
+}
+
+/* A link shared by several GPUs is named; of a GPU's own the class says enough. */
+static void
+append_inside (GString *text, const TopoMachine *machine, const TopoGroupShape *shape)
+{
+  const TopoLink *link = shape->intra_link;
+  if (link != NULL && !is_own_link (machine, link)) {
+    append_link (text, machine, link);
+    return;
+  }
+  g_string_append (text, topo_link_class_name ((TopoLinkClass)shape->link_class));
+  if (shape->crosses_socket)
+    g_string_append (text, " across sockets");
 }
 
 char *
@@ -37,11 +77,18 @@ topo_group_bottleneck (const TopoMachine *machine, const TopoGroupShape *shape)
 {
   if (shape->ranks < 2)
     return g_strdup ("none");
-  if (network_bounds (shape))
-    return shape->inter_bytes_per_s > 0 ? describe_nic (machine, shape)
-                                        : g_strdup ("network, unknown");
-  g_autofree char *rate = base_units_format_rate (shape->intra_bytes_per_s);
-  return g_strdup_printf ("%s%s, %s per GPU one way",
-                          topo_link_class_name ((TopoLinkClass)shape->link_class),
-                          shape->crosses_socket ? " across sockets" : "", rate);
+  double per_gpu
+      = shape->intra_link != NULL ? shape->intra_link_bytes_per_s : shape->intra_bytes_per_s;
+  g_autoptr (GString) text = g_string_new (NULL);
+  if (network_bounds (shape)) {
+    if (!(shape->inter_bytes_per_s > 0))
+      return g_strdup ("network, unknown");
+    per_gpu = shape->inter_bytes_per_s;
+    append_network (text, machine, shape);
+  } else {
+    append_inside (text, machine, shape);
+  }
+  g_autofree char *rate = base_units_format_rate (per_gpu);
+  g_string_append_printf (text, ", %s per GPU one way", rate);
+  return g_string_free (g_steal_pointer (&text), FALSE);
 }

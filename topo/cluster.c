@@ -16,6 +16,14 @@ topo_machine_domain_in_use (const TopoMachine *machine, guint32 gpus)
   return domain;
 }
 
+guint32
+topo_machine_nodes_shown (const TopoMachine *machine)
+{
+  if (machine->gpus_per_node == 0 || machine->wiring == TOPO_WIRING_TORUS)
+    return 1;
+  return machine->domain_size / machine->gpus_per_node;
+}
+
 static gboolean
 check_size (const TopoMachine *machine, guint64 gpus, GError **error)
 {

@@ -6,6 +6,7 @@
  */
 #pragma once
 #include "base/catalog.h"
+#include "topo/curve.h"
 #include "topo/gpu.h"
 #include "topo/graph.h"
 #include <glib.h>
@@ -35,6 +36,14 @@ typedef struct {
   guint64 gpus;       /* GPUs of the node it serves, a bit each */
 } TopoNic;
 
+/* Network rate of a GPU, one direction, and what bounds it. */
+typedef struct {
+  double bytes_per_s; /* 0 unknown */
+  const TopoLink
+      *link; /* (borrowed, nullable) of the graph; NULL: NIC ports dealt evenly, or ... */
+  gboolean spine_binds; /* ... the spine */
+} TopoNicShare;
+
 /* What a set of GPUs inside one node talks over (see topo_machine_subset). */
 typedef struct {
   TopoLinkClass link_class;
@@ -58,17 +67,17 @@ typedef struct {
   TopoP2p p2p;
   double inter_socket_bytes_per_s; /* one direction; NaN unknown */
   TopoFabric fabric;
-  guint32 n_nics;                 /* compute NICs of a node; 0 = network unknown */
-  TopoNic *nics;                  /* (owned) n_nics */
-  double nic_bytes_per_s_per_gpu; /* of the worst-off GPU when all of a node send; 0 unknown */
-  guint32 rails;                  /* 0 unknown or not rail-optimised */
-  double oversubscription_ratio;  /* NIC ports over what the spine carries, >= 1 */
-  double price_usd_per_gpu_hour;  /* NaN unknown */
-  char *price_as_of;              /* NULL unknown */
-  char *price_source;             /* NULL unknown */
-  double power_limit_ratio;       /* power limit / TDP of the GPU; 1 by default */
-  TopoLinkClass node_link_class;  /* class of a group that fills the node */
-  double node_link_bytes_per_s;   /* its peak, one direction per GPU */
+  guint32 n_nics;                /* compute NICs of a node; 0 = network unknown */
+  TopoNic *nics;                 /* (owned) n_nics */
+  TopoNicShare nic_share;        /* of the worst-off GPU when all of a node send */
+  guint32 rails;                 /* 0 unknown or not rail-optimised */
+  double oversubscription_ratio; /* NIC ports over what the spine carries, >= 1 */
+  double price_usd_per_gpu_hour; /* NaN unknown */
+  char *price_as_of;             /* NULL unknown */
+  char *price_source;            /* NULL unknown */
+  double power_limit_ratio;      /* power limit / TDP of the GPU; 1 by default */
+  TopoLinkClass node_link_class; /* class of a group that fills the node */
+  double node_link_bytes_per_s;  /* its peak, one direction per GPU */
   guint8 *direct_count; /* (owned) links between GPUs i and j of a node at [i * n + j]; NULL when
                            all of a domain reach each other at full rate, or there are none */
   double direct_link_bytes_per_s; /* one of them, one direction; NaN unknown */
@@ -81,6 +90,7 @@ typedef struct {
   gint16 *gpu_numa;        /* (owned) NUMA node of each GPU of a node */
   gint16 *gpu_switch;      /* (owned) PCIe switch, -1 = below the CPU directly or unknown */
   TopoSubset *subsets;     /* (owned, nullable) by bit mask, gpus_per_node <= 8 */
+  GArray *curves;          /* (owned) of TopoCurve: what was measured on it */
   TopoGraph *graph;        /* (owned) */
   struct TopoPaths *paths; /* (owned, nullable) what groups share inside a node: contention.h */
   char **assumed;          /* (owned) strv: what the file does not say, in words */
@@ -124,7 +134,7 @@ void topo_machine_subset (const TopoMachine *machine, guint64 mask, TopoSubset *
  * serve unevenly, or PCIe, a link between CPUs or the spine may fill up before the ports do, it is
  * what topo_contention_network() finds.
  */
-double topo_machine_nic_share (const TopoMachine *machine, guint64 senders);
+TopoNicShare topo_machine_nic_share (const TopoMachine *machine, guint64 senders);
 
 /*
  * GPUs used per domain when @gpus of them work: the whole domain, except that racks are filled
@@ -132,6 +142,9 @@ double topo_machine_nic_share (const TopoMachine *machine, guint64 senders);
  * block of 16 trays), so that no group straddles racks without need.
  */
 guint32 topo_machine_domain_in_use (const TopoMachine *machine, guint32 gpus);
+
+/* Nodes that machine->graph shows: those of a domain, one of a pod that repeats it; at least 1. */
+guint32 topo_machine_nodes_shown (const TopoMachine *machine);
 
 /* n nodes of a machine. Plain value; borrows the machine. */
 typedef struct {

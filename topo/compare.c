@@ -30,9 +30,7 @@ compare_links (const TopoMachine *found, const TopoMachine *expected, GPtrArray 
 static guint32
 nics_of_node (const TopoMachine *machine)
 {
-  guint32 nodes = machine->gpus_per_node == 0 ? 1 : machine->domain_size / machine->gpus_per_node;
-  guint32 nics = topo_graph_count (machine->graph, TOPO_VERTEX_NIC);
-  return machine->wiring == TOPO_WIRING_TORUS ? nics : nics / MAX (nodes, 1);
+  return topo_graph_count (machine->graph, TOPO_VERTEX_NIC) / topo_machine_nodes_shown (machine);
 }
 
 /* More NICs than expected are storage and management; fewer are missing, where any are shown. */

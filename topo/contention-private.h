@@ -3,7 +3,7 @@
 #include "topo/contention.h"
 G_BEGIN_DECLS
 
-#define PATHS_MAX_LINKS 1024 /* of one node that any path uses; beyond, no paths are made */
+#define PATHS_MAX_LINKS 1024 /* of one node that any path uses; beyond, the machine is refused */
 
 /* A path is links[first] … links[first + n - 1]. */
 typedef struct {
@@ -26,9 +26,10 @@ struct TopoPaths {
   TopoNodeShare *nested;
 };
 
-/* Narrower, or as narrow and of a worse class; anything is worse than class NONE. */
-gboolean contention_is_worse (const TopoSubset *a, const TopoSubset *b);
-TopoPaths *paths_new (const TopoMachine *machine);
+/* Keeps the worse of the two in @worst: the narrower, or as narrow and of a worse class. */
+void contention_fold (TopoNodeShare *worst, const TopoNodeShare *share);
+/* *out: (owned) NULL where there are no GPUs. TOPO_ERROR_SIZE beyond PATHS_MAX_LINKS. */
+gboolean paths_new (const TopoMachine *machine, TopoPaths **out, GError **error);
 
 /* NICs that GPU @gpu uses, a bit each. */
 guint64 paths_nics_of (const TopoMachine *machine, guint32 gpu);

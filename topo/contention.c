@@ -27,6 +27,13 @@ capacity_of (const TopoPaths *paths, guint32 link)
   return g_array_index (paths->capacities, double, link);
 }
 
+static const TopoLink *
+graph_link (const TopoMachine *machine, guint32 link)
+{
+  return topo_graph_link (machine->graph,
+                          g_array_index (machine->paths->graph_links, guint32, link));
+}
+
 static void
 load_span (Loads *loads, const PathsSpan *span, double amount)
 {
@@ -43,7 +50,7 @@ members_of (guint64 set, guint8 *members)
   return n;
 }
 
-/* Over the switch every member sends one unit and receives one, whatever the pattern. */
+/* Over the switch every member sends one unit and receives one; ends of a chain only one of them. */
 static void
 load_switch (Loads *loads, const guint8 *members, guint32 n, TopoPattern pattern)
 {
@@ -60,15 +67,8 @@ load_host (Loads *loads, const guint8 *members, guint32 n, TopoPattern pattern)
 {
   const TopoPaths *paths = loads->paths;
   guint32 hops = pattern == TOPO_PATTERN_CHAIN ? n - 1 : n;
-  if (pattern != TOPO_PATTERN_ALLTOALL) {
-    for (guint32 i = 0; i < hops; i++)
-      load_span (loads, &paths->pairs[members[i] * paths->n_gpus + members[(i + 1) % n]], 1);
-    return;
-  }
-  for (guint32 i = 0; i < n; i++)
-    for (guint32 j = 0; j < n; j++)
-      if (i != j)
-        load_span (loads, &paths->pairs[members[i] * paths->n_gpus + members[j]], 1.0 / (n - 1));
+  for (guint32 i = 0; i < hops; i++)
+    load_span (loads, &paths->pairs[members[i] * paths->n_gpus + members[(i + 1) % n]], 1);
 }
 
 /* Turns the load of one set into a class, unless nothing known bounds it. */
@@ -94,19 +94,20 @@ close_class (Loads *loads, const TopoSubset *subset)
   loads->n_classes = c + 1;
 }
 
-gboolean
-contention_is_worse (const TopoSubset *a, const TopoSubset *b)
+/* Narrower, or as narrow and of a worse class; anything is worse than class NONE. */
+static gboolean
+is_worse (const TopoSubset *a, const TopoSubset *b)
 {
   if (b->link_class == TOPO_LINK_CLASS_NONE || a->bytes_per_s != b->bytes_per_s)
     return b->link_class == TOPO_LINK_CLASS_NONE || a->bytes_per_s < b->bytes_per_s;
   return a->link_class > b->link_class;
 }
 
-static void
-fold (TopoNodeShare *out, const TopoNodeShare *candidate)
+void
+contention_fold (TopoNodeShare *out, const TopoNodeShare *candidate)
 {
   gboolean crosses = out->subset.crosses_socket || candidate->subset.crosses_socket;
-  if (contention_is_worse (&candidate->subset, &out->subset))
+  if (is_worse (&candidate->subset, &out->subset))
     *out = *candidate;
   out->subset.crosses_socket = crosses;
 }
@@ -117,18 +118,17 @@ fold_unshared (TopoNodeShare *out, const TopoSubset *subset)
 {
   TopoNodeShare share = { .subset = *subset,
                           .shared_bytes_per_s = subset->bytes_per_s,
-                          .alone_bytes_per_s = subset->bytes_per_s,
-                          .bottleneck = -1 };
-  fold (out, &share);
+                          .alone_bytes_per_s = subset->bytes_per_s };
+  contention_fold (out, &share);
 }
 
 static void
-add_set (Loads *loads, guint64 set, gboolean beyond, TopoPattern pattern, TopoNodeShare *out)
+add_set (Loads *loads, guint64 set, TopoPattern pattern, TopoNodeShare *out)
 {
   guint8 members[TOPO_MAX_GPUS_PER_NODE];
   guint32 n = members_of (set, members), before = loads->n_classes;
   TopoSubset subset;
-  if (n < 2 && !beyond)
+  if (n < 2)
     return;
   topo_machine_subset (loads->machine, set, &subset);
   if (loads->paths == NULL) {
@@ -157,15 +157,16 @@ fold_classes (const Loads *loads, TopoNodeShare *out)
                          .first = loads->first,
                          .links = loads->links,
                          .weights = loads->weights };
+  g_return_if_fail (topo_maxmin_scratch_count (&problem) <= G_N_ELEMENTS (scratch));
   gboolean solved = topo_maxmin_solve (&problem, rates, by, scratch, NULL);
   g_return_if_fail (solved);
   for (guint32 c = 0; c < loads->n_classes; c++) {
     TopoNodeShare share = { .subset = loads->subsets[c],
                             .shared_bytes_per_s = rates[c],
                             .alone_bytes_per_s = loads->alone[c],
-                            .bottleneck = g_array_index (paths->graph_links, guint32, by[c]) };
+                            .bottleneck = graph_link (loads->machine, by[c]) };
     share.subset.bytes_per_s *= fmin (rates[c] / loads->alone[c], 1);
-    fold (out, &share);
+    contention_fold (out, &share);
   }
 }
 
@@ -180,36 +181,35 @@ topo_contention_node (const TopoMachine *machine, const TopoNodeSets *sets, Topo
   loads.first[0] = 0;
   if (loads.paths != NULL)
     memset (loads.load, 0, loads.paths->graph_links->len * sizeof (double));
-  *out = (TopoNodeShare){ .bottleneck = -1 };
+  *out = (TopoNodeShare){ 0 };
   for (guint32 i = 0; i < sets->n_sets; i++)
-    add_set (&loads, sets->sets[i], sets->beyond >> i & 1, pattern, out);
+    add_set (&loads, sets->sets[i], pattern, out);
   if (loads.n_classes > 0)
     fold_classes (&loads, out);
 }
 
 /* All senders load alike, so the worst-off is stopped by the first link to fill: no solver needed. */
-static double
-first_full (const TopoPaths *paths, const double *load, gint64 *out_bottleneck)
+static TopoNicShare
+first_full (const TopoMachine *machine, const double *load)
 {
-  double rate = INFINITY;
-  for (guint32 l = 0; l < paths->graph_links->len; l++) {
-    double level = load[l] > 0 ? capacity_of (paths, l) / load[l] : INFINITY;
-    if (level < rate) {
-      rate = level;
-      *out_bottleneck = g_array_index (paths->graph_links, guint32, l);
+  TopoNicShare share = { .bytes_per_s = INFINITY };
+  for (guint32 l = 0; l < machine->paths->graph_links->len; l++) {
+    double level = load[l] > 0 ? capacity_of (machine->paths, l) / load[l] : INFINITY;
+    if (level < share.bytes_per_s) {
+      share.bytes_per_s = level;
+      share.link = graph_link (machine, l);
     }
   }
-  return rate;
+  return share;
 }
 
-double
-topo_contention_network (const TopoMachine *machine, guint64 senders, gint64 *out_bottleneck)
+TopoNicShare
+topo_contention_network (const TopoMachine *machine, guint64 senders)
 {
   const TopoPaths *paths = machine->paths;
   double load[PATHS_MAX_LINKS], total = 0;
-  gint64 bottleneck = -1;
   if (paths == NULL || paths->n_nics == 0 || senders == 0)
-    return 0;
+    return (TopoNicShare){ 0 };
   memset (load, 0, paths->graph_links->len * sizeof (double));
   for (guint64 rest = senders; rest != 0; rest &= rest - 1) {
     guint32 g = (guint32)__builtin_ctzll (rest);
@@ -221,15 +221,11 @@ topo_contention_network (const TopoMachine *machine, guint64 senders, gint64 *ou
         load[g_array_index (paths->links, guint16, span->first + i)] += share;
     }
   }
-  double rate = first_full (paths, load, &bottleneck);
+  TopoNicShare share = first_full (machine, load);
   for (guint32 c = 0; c < machine->n_nics; c++)
     total += machine->nics[c].bytes_per_s;
   double spine = total / machine->oversubscription_ratio / __builtin_popcountll (senders);
-  if (machine->oversubscription_ratio > 1 && spine < rate) {
-    rate = spine;
-    bottleneck = -1;
-  }
-  if (out_bottleneck != NULL)
-    *out_bottleneck = bottleneck;
-  return rate;
+  if (machine->oversubscription_ratio > 1 && spine < share.bytes_per_s)
+    share = (TopoNicShare){ .bytes_per_s = spine, .spine_binds = TRUE };
+  return share;
 }

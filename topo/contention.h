@@ -12,9 +12,8 @@
  *              Plain Ethernet and boards without peer copies have no GPUDirect.
  *
  * A collective moves at the pace of its slowest hop. So a group is one flow, loading each link with
- *   ring:       one unit per hop that crosses it
- *   all-to-all: 1 / (g - 1) unit per ordered pair that crosses it (g members in the node)
- * and a GPU's network traffic is one flow, loading each of its n NICs and their paths with 1/n.
+ * one unit per hop of a ring that crosses it (an all-to-all too: docs/contention.md), and a GPU's
+ * network traffic is one flow, loading each of its n NICs and their paths with 1/n.
  * Flows share links max-min fairly (maxmin.h). Links of a mesh or bridge between members of a set
  * belong to that set alone: its minimum cut (machine_subset.c) is not divided.
  *
@@ -28,8 +27,9 @@
 G_BEGIN_DECLS
 
 typedef enum {
-  TOPO_PATTERN_RING,     /* all-reduce, all-gather, reduce-scatter, broadcast: neighbours */
-  TOPO_PATTERN_ALLTOALL, /* every member to every other */
+  TOPO_PATTERN_RING,     /* neighbours, and the last to the first */
+  TOPO_PATTERN_ALLTOALL, /* every member to every other: single links only (node_loads.h); shares of
+                            groups of a kind take it as a ring */
   TOPO_PATTERN_CHAIN,    /* each member to the next, the last to none: pipeline neighbours */
 } TopoPattern;
 
@@ -39,22 +39,22 @@ void topo_paths_free (TopoPaths *paths);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TopoPaths, topo_paths_free)
 
 /* Last step of making a machine: its paths, and the NIC rate that they leave. */
-void topo_machine_fill_paths (TopoMachine *machine);
+gboolean topo_machine_fill_paths (TopoMachine *machine, GError **error);
 
 /* Sets of GPUs of one node that act at once; no GPU in two sets. CHAIN: each set is a pair, in
  * order, and a GPU may be in several. */
 typedef struct {
   guint32 n_sets;
   guint64 sets[TOPO_MAX_GPUS_PER_NODE];
-  guint64 beyond; /* by set: has members in other nodes of the domain, over its switch */
 } TopoNodeSets;
 
 /* The worst-off set. */
 typedef struct {
-  TopoSubset subset;         /* class of the set; its peak times (shared / alone) */
-  double shared_bytes_per_s; /* rate of one GPU's traffic by link peaks, all sets acting */
-  double alone_bytes_per_s;  /* same, this set acting alone */
-  gint64 bottleneck;         /* graph link number; -1: the set's own NVLinks, or unknown rates */
+  TopoSubset subset;          /* class of the set; its peak times (shared / alone) */
+  double shared_bytes_per_s;  /* rate of one GPU's traffic by link peaks, all sets acting */
+  double alone_bytes_per_s;   /* same, this set acting alone */
+  const TopoLink *bottleneck; /* (borrowed, nullable) of the graph; NULL: the set's own NVLinks, or
+                                 unknown rates */
 } TopoNodeShare;
 
 /*
@@ -75,25 +75,12 @@ void topo_contention_inside (const TopoMachine *machine, guint32 world, guint32 
 
 /*
  * Rate to the network, one direction, of the worst-off of @senders (bits) of one node, all sending.
- * By symmetry also of the worst-off receiver. @out_bottleneck: (out, nullable) graph link number,
- * -1: the spine. Returns: 0 without senders or network. Nothing is allocated.
+ * By symmetry also of the worst-off receiver. Zeroes without senders or network. Nothing is
+ * allocated.
  */
-double topo_contention_network (const TopoMachine *machine, guint64 senders,
-                                gint64 *out_bottleneck);
+TopoNicShare topo_contention_network (const TopoMachine *machine, guint64 senders);
 
 /* NIC ports bind first whatever the senders, and the NICs are dealt evenly: closed forms hold. */
 gboolean topo_paths_only_ports_bind (const TopoMachine *machine);
 
-/* All groups (@stride, @size) of @world ranks acting at once, on every node they touch. */
-typedef struct {
-  double intra_bytes_per_s;       /* shared rate of the worst-off group inside a node; 0 none */
-  double intra_alone_bytes_per_s; /* that group alone */
-  double inter_bytes_per_s;       /* of the worst-off GPU that sends to another domain; 0 none */
-  char intra_bottleneck[80];      /* "PLX0-CPU0 pcie4"; "" unknown or none */
-  char inter_bottleneck[80];      /* "NIC3-ib nic", "spine" */
-} TopoContention;
-
-/* @world must be a multiple of @stride * @size, as in topo_group_shape(). */
-void topo_contention_groups (const TopoMachine *machine, guint32 world, guint32 stride,
-                             guint32 size, TopoPattern pattern, TopoContention *out);
 G_END_DECLS

@@ -1,5 +1,6 @@
 /* topo/contention_paths.c - finds the paths of one node that groups share. */
 #include "topo/contention-private.h"
+#include "topo/machine-private.h"
 #include <math.h>
 #include <string.h>
 
@@ -35,7 +36,7 @@ paths_nics_of (const TopoMachine *machine, guint32 gpu)
   for (guint32 c = 0; c < machine->n_nics; c++)
     if (machine->nics[c].gpus >> gpu & 1)
       nics |= G_GUINT64_CONSTANT (1) << c;
-  return nics != 0 ? nics : G_MAXUINT64 >> (64 - machine->n_nics);
+  return nics != 0 ? nics : machine_first_bits (machine->n_nics);
 }
 
 /* Fewest hops over the host's tree from one vertex: the link by which each vertex is reached. */
@@ -303,18 +304,18 @@ deals_evenly (const TopoMachine *machine)
 static gboolean
 only_ports_bind (const TopoMachine *machine, const TopoPaths *paths)
 {
+  guint64 behind[PATHS_MAX_LINKS] = { 0 }; /* by link: NICs that some path over it leads to */
+  for (guint32 g = 0; g < paths->n_gpus; g++)
+    for (guint32 c = 0; c < paths->n_nics; c++) {
+      const PathsSpan *span = &paths->to_nics[g * paths->n_nics + c];
+      for (guint32 i = 0; i < span->n; i++)
+        behind[g_array_index (paths->links, guint16, span->first + i)] |= G_GUINT64_CONSTANT (1)
+                                                                          << c;
+    }
   for (guint32 l = 0; l < paths->graph_links->len; l++) {
-    guint64 behind = 0;
     double most = 0;
-    for (guint32 g = 0; g < paths->n_gpus; g++)
-      for (guint32 c = 0; c < paths->n_nics; c++) {
-        const PathsSpan *span = &paths->to_nics[g * paths->n_nics + c];
-        for (guint32 i = 0; i < span->n; i++)
-          if (g_array_index (paths->links, guint16, span->first + i) == l)
-            behind |= G_GUINT64_CONSTANT (1) << c;
-      }
-    for (; behind != 0; behind &= behind - 1)
-      most += machine->nics[__builtin_ctzll (behind)].bytes_per_s;
+    for (guint64 rest = behind[l]; rest != 0; rest &= rest - 1)
+      most += machine->nics[__builtin_ctzll (rest)].bytes_per_s;
     if (most > g_array_index (paths->capacities, double, l) * (1 + 1e-9))
       return FALSE;
   }
@@ -389,17 +390,23 @@ make_all (Maker *maker)
   }
 }
 
-TopoPaths *
-paths_new (const TopoMachine *machine)
+gboolean
+paths_new (const TopoMachine *machine, TopoPaths **out, GError **error)
 {
   Maker maker = { .machine = machine };
+  *out = NULL;
   if (!find_vertices (&maker))
-    return NULL;
+    return TRUE;
   g_autoptr (TopoPaths) paths = paths_alloc (machine);
   maker.paths = paths;
   make_all (&maker);
-  if (paths->graph_links->len > PATHS_MAX_LINKS)
-    return NULL;
+  if (paths->graph_links->len > PATHS_MAX_LINKS) {
+    g_set_error (error, TOPO_ERROR, TOPO_ERROR_SIZE,
+                 "a node has %u links between GPUs and NICs, expected at most %d",
+                 paths->graph_links->len, PATHS_MAX_LINKS);
+    return FALSE;
+  }
   paths->only_ports_bind = paths->n_nics == 0 || only_ports_bind (machine, paths);
-  return g_steal_pointer (&paths);
+  *out = g_steal_pointer (&paths);
+  return TRUE;
 }

@@ -64,12 +64,46 @@ topo_gpu_check_label (const BaseIni *ini, const char *text, double label_gb, GEr
   return FALSE;
 }
 
+/* usable is of CUDA or the user's word, or nvidia-smi's total, of which CUDA does not give all. */
+static gboolean
+read_usable (BaseIni *ini, TopoGpu *gpu, GError **error)
+{
+  enum { CUDA, SMI, USER };
+  static const char *const readings[] = { "cuda", "smi", "user", NULL };
+  guint reading = USER;
+  guint64 reserved = 0;
+  if (!base_ini_get_bytes (ini, "memory", "usable", &gpu->usable_bytes, error)
+      || !base_ini_get_enum_optional (ini, "memory", "usable_reading", readings, &reading, error))
+    return FALSE;
+  if (reading == SMI && !base_ini_has_key (ini, "memory", "reserved")) {
+    base_ini_set_error (ini, "memory", "reserved", error,
+                        "key is missing, expected it with usable_reading = smi: what \"nvidia-smi "
+                        "-q\" calls Reserved, such as 500MiB");
+    return FALSE;
+  }
+  if (base_ini_has_key (ini, "memory", "reserved")
+      && !base_ini_get_bytes (ini, "memory", "reserved", &reserved, error))
+    return FALSE;
+  if (reserved > 0 && reading != SMI && base_ini_has_key (ini, "memory", "usable_reading")) {
+    base_ini_set_error (ini, "memory", "reserved", error,
+                        "found it beside usable_reading = %s, which has nothing reserved in it",
+                        readings[reading]);
+    return FALSE;
+  }
+  if (gpu->usable_bytes <= reserved) {
+    base_ini_set_error (ini, "memory", "usable", error, "found '%s', expected more than %s",
+                        base_ini_get_string_or (ini, "memory", "usable", ""),
+                        reserved > 0 ? "is reserved" : "nothing");
+    return FALSE;
+  }
+  gpu->usable_bytes -= reserved;
+  return TRUE;
+}
+
 static gboolean
 read_memory (BaseIni *ini, TopoGpu *gpu, GError **error)
 {
-  static const char *const readings[] = { "cuda", "smi", "user", NULL };
   guint64 l2_bytes = 0;
-  guint reading = TOPO_USABLE_USER;
   if (!base_ini_get_number (ini, "memory", "bandwidth", BASE_DIM_BYTES_PER_SECOND, 1e6,
                             MAX_RATE_BYTES_PER_S, &gpu->hbm_bytes_per_s, error)
       || !base_ini_get_number_optional (ini, "memory", "label_gb", BASE_DIM_COUNT, 1, 1e6,
@@ -80,15 +114,8 @@ read_memory (BaseIni *ini, TopoGpu *gpu, GError **error)
     return FALSE;
   if (!isnan (gpu->label_gb) && !topo_gpu_check_label (ini, usable, gpu->label_gb, error))
     return FALSE;
-  if (!base_ini_get_bytes (ini, "memory", "usable", &gpu->usable_bytes, error)
-      || !base_ini_get_enum_optional (ini, "memory", "usable_reading", readings, &reading, error))
+  if (!read_usable (ini, gpu, error))
     return FALSE;
-  if (gpu->usable_bytes == 0) {
-    base_ini_set_error (ini, "memory", "usable", error, "found '%s', expected more than nothing",
-                        usable);
-    return FALSE;
-  }
-  gpu->usable_reading = (TopoUsableReading)reading;
   gpu->memory_kind = g_strdup (base_ini_get_string_or (ini, "memory", "kind", NULL));
   if (base_ini_has_key (ini, "memory", "l2")
       && !base_ini_get_bytes (ini, "memory", "l2", &l2_bytes, error))
@@ -125,6 +152,7 @@ read_direct_links (BaseIni *ini, TopoGpu *gpu, GError **error)
   guint64 links = 0;
   const char *kind = base_ini_get_string_or (ini, "links", "direct", NULL);
   gpu->direct_link_bytes_per_s = 0;
+  gpu->copy_ratio = NAN;
   if (kind == NULL)
     return TRUE;
   if (!topo_link_kind_from_name (kind, &gpu->direct) || !topo_link_kind_is_direct (gpu->direct)
@@ -135,7 +163,9 @@ read_direct_links (BaseIni *ini, TopoGpu *gpu, GError **error)
   }
   if (!base_ini_get_count (ini, "links", "direct_links", 1, MAX_LINKS, &links, error)
       || !base_ini_get_number (ini, "links", "direct_link_rate", BASE_DIM_BYTES_PER_SECOND, 1e6,
-                               MAX_RATE_BYTES_PER_S, &gpu->direct_link_bytes_per_s, error))
+                               MAX_RATE_BYTES_PER_S, &gpu->direct_link_bytes_per_s, error)
+      || !base_ini_get_number_optional (ini, "links", "copy_ratio", BASE_DIM_RATIO, 0.01, 1,
+                                        &gpu->copy_ratio, error))
     return FALSE;
   gpu->has_direct = TRUE;
   gpu->direct_links = (guint32)links;
@@ -213,8 +243,7 @@ topo_gpu_new_unknown (void)
   gpu->aliases = g_new0 (char *, 1);
   gpu->pci_ids = g_new0 (char *, 1);
   gpu->generation = g_strdup ("unknown");
-  gpu->clock_hertz = gpu->hbm_bytes_per_s = gpu->label_gb = gpu->tdp_w = NAN;
-  gpu->usable_reading = TOPO_USABLE_USER;
+  gpu->clock_hertz = gpu->hbm_bytes_per_s = gpu->label_gb = gpu->tdp_w = gpu->copy_ratio = NAN;
   gpu->source = g_strdup ("unknown");
   return gpu;
 }
@@ -228,13 +257,36 @@ topo_gpu_is_unknown (const TopoGpu *gpu)
 TopoGpu *
 topo_gpu_new_from_ini (BaseIni *ini, const char *slug, GError **error)
 {
-  static const char *const known_keys[]
-      = { "product",    "board",     "aliases", "pci_ids",      "compute_capability",
-          "generation", "sm_count",  "tdp",     "source",       "fp32",
-          "tf32",       "fp16",      "bf16",    "fp8",          "fp4",
-          "clock",      "bandwidth", "usable",  "label_gb",     "usable_reading",
-          "kind",       "l2",        "direct",  "direct_links", "direct_link_rate",
-          "c2c_rate",   "pcie",      NULL };
+  static const char *const known_keys[] = { "product",
+                                            "board",
+                                            "aliases",
+                                            "pci_ids",
+                                            "compute_capability",
+                                            "generation",
+                                            "sm_count",
+                                            "tdp",
+                                            "source",
+                                            "fp32",
+                                            "tf32",
+                                            "fp16",
+                                            "bf16",
+                                            "fp8",
+                                            "fp4",
+                                            "clock",
+                                            "bandwidth",
+                                            "usable",
+                                            "label_gb",
+                                            "usable_reading",
+                                            "reserved",
+                                            "copy_ratio",
+                                            "kind",
+                                            "l2",
+                                            "direct",
+                                            "direct_links",
+                                            "direct_link_rate",
+                                            "c2c_rate",
+                                            "pcie",
+                                            NULL };
   g_autoptr (TopoGpu) gpu = g_new0 (TopoGpu, 1);
   gpu->slug = g_strdup (slug);
   if (!read_identity (ini, gpu, error) || !read_peaks (ini, gpu, error)

@@ -23,13 +23,6 @@ typedef enum {
 
 const char *topo_dtype_name (TopoDtype dtype); /* "fp32" … "fp4" */
 
-/* Where usable_bytes was read. nvidia-smi's total holds a part that CUDA cannot use. */
-typedef enum {
-  TOPO_USABLE_CUDA, /* CUDA, torch, rocminfo: what a program can allocate from */
-  TOPO_USABLE_SMI,  /* nvidia-smi total: larger by the driver's reserve (0.4-0.8 GiB seen) */
-  TOPO_USABLE_USER, /* the vendor's document or the user's word */
-} TopoUsableReading;
-
 typedef struct {
   char *slug;               /* "h100-sxm-80g" */
   char *product;            /* vendor's name, as the driver prints it */
@@ -41,15 +34,15 @@ typedef struct {
   double peak_flop_per_s[TOPO_DTYPE_N_KINDS]; /* dense, fp32 accumulate; 0 = the chip has none */
   double clock_hertz;                         /* clock the peak belongs to; NaN unknown */
   double hbm_bytes_per_s;
-  guint64 usable_bytes;
-  TopoUsableReading usable_reading;
-  double label_gb;                /* the number on the card: 80; NaN unknown */
-  char *memory_kind;              /* "HBM3"; NULL unknown */
-  guint64 l2_bytes;               /* 0 unknown */
-  gboolean has_direct;            /* NVLink, XGMI or ICI exists on the card */
-  TopoLinkKind direct;            /* which; only when has_direct */
-  guint32 direct_links;           /* links per GPU */
+  guint64 usable_bytes; /* what a program can allocate from: without the driver's reserve */
+  double label_gb;      /* the number on the card: 80; NaN unknown */
+  char *memory_kind;    /* "HBM3"; NULL unknown */
+  guint64 l2_bytes;     /* 0 unknown */
+  gboolean has_direct;  /* NVLink, XGMI or ICI exists on the card */
+  TopoLinkKind direct;  /* which; only when has_direct */
+  guint32 direct_links; /* links per GPU */
   double direct_link_bytes_per_s; /* one link, one direction */
+  double copy_ratio;              /* of these links' peak, a large copy to a peer; NaN unknown */
   gboolean has_c2c;
   double c2c_bytes_per_s; /* GPU to its CPU, one direction; only when has_c2c */
   guint pcie_generation;  /* 0 unknown */
@@ -91,7 +84,4 @@ const TopoGpu *topo_gpu_table_find (const TopoGpuTable *table, const char *name,
 
 /* Loads one GPU: slug, alias, or path of a file. Returns: (owned). */
 TopoGpu *topo_gpu_load (const BaseCatalog *catalog, const char *name, GError **error);
-
-/* The GPU whose label (141, 80, …) reads @gb decimal gigabytes, for messages; NULL if none. */
-const TopoGpu *topo_gpu_table_by_label (const TopoGpuTable *table, double gb);
 G_END_DECLS

@@ -96,17 +96,6 @@ topo_gpu_table_find (const TopoGpuTable *table, const char *name, GError **error
   return NULL;
 }
 
-const TopoGpu *
-topo_gpu_table_by_label (const TopoGpuTable *table, double gb)
-{
-  for (guint i = 0; i < table->gpus->len; i++) {
-    const TopoGpu *gpu = g_ptr_array_index (table->gpus, i);
-    if (fabs (gpu->label_gb - gb) <= 1e-6 * gb)
-      return gpu;
-  }
-  return NULL;
-}
-
 /* A user's file may leave out label_gb: usable= is then held against every label we know. */
 static gboolean
 check_known_labels (const TopoGpuTable *table, BaseIni *ini, GError **error)

@@ -36,8 +36,8 @@ const char *const topo_link_class_names[] = {
   [TOPO_LINK_CLASS_N_KINDS] = NULL,
 };
 
-const char *const topo_fabric_names[]
-    = { "none", "ib", "roce", "efa", "tcpx", "tcpxo", "gcprdma", "opa", "ethernet", "ici", NULL };
+const char *const topo_fabric_names[] = { "none",    "ib",  "roce",     "efa",  "tcpx", "tcpxo",
+                                          "gcprdma", "opa", "ethernet", "efa1", "ici",  NULL };
 G_STATIC_ASSERT (G_N_ELEMENTS (topo_fabric_names) == TOPO_FABRIC_N_KINDS + 1);
 
 const char *
@@ -101,6 +101,12 @@ gboolean
 topo_link_kind_is_pcie (TopoLinkKind kind)
 {
   return (kind >= TOPO_LINK_PCIE3 && kind <= TOPO_LINK_PCIE6) || kind == TOPO_LINK_PCIE;
+}
+
+gboolean
+topo_link_kind_switch_reduces (TopoLinkKind kind)
+{
+  return kind == TOPO_LINK_NVLINK4 || kind == TOPO_LINK_NVLINK5;
 }
 
 gboolean

@@ -56,13 +56,14 @@ typedef enum {
   TOPO_FABRIC_NONE,
   TOPO_FABRIC_IB,
   TOPO_FABRIC_ROCE,
-  TOPO_FABRIC_EFA,
+  TOPO_FABRIC_EFA, /* from the second generation on: RDMA writes */
   TOPO_FABRIC_TCPX,
   TOPO_FABRIC_TCPXO,
   TOPO_FABRIC_GCPRDMA,
   TOPO_FABRIC_OPA,
   TOPO_FABRIC_ETHERNET,
-  TOPO_FABRIC_ICI, /* between chips of a pod; the links count as the domain's */
+  TOPO_FABRIC_EFA1, /* EFA of P4d and P4de: sends and receives, a flush of each GPU's reads */
+  TOPO_FABRIC_ICI,  /* between chips of a pod; the links count as the domain's */
   TOPO_FABRIC_N_KINDS
 } TopoFabric;
 
@@ -81,6 +82,8 @@ gboolean topo_link_kind_from_name (const char *name, TopoLinkKind *out);
 /* NVLink, XGMI or ICI: a link between GPUs (or GPU and switch) that is not PCIe. */
 gboolean topo_link_kind_is_direct (TopoLinkKind kind);
 gboolean topo_link_kind_is_pcie (TopoLinkKind kind);
+/* Switches of such links can reduce (NVLink SHARP): since the third NVSwitch, that is NVLink 4. */
+gboolean topo_link_kind_switch_reduces (TopoLinkKind kind);
 gboolean topo_link_class_is_pcie (TopoLinkClass link_class); /* with or without "-sys" */
 
 /* Class of a group whose worst pair uses links of @kind. @sys: across sockets or through host

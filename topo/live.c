@@ -37,12 +37,9 @@ static void
 ask_driver (TopoReading *reading, Sketch *sketch)
 {
   g_autofree char *why = NULL;
-  const char *bus_ids[SKETCH_MAX_DEVICES] = { NULL };
   if (sketch->n_gpus == 0)
     return;
-  for (guint i = 0; i < sketch->n_gpus; i++)
-    bus_ids[i] = sketch->bus_ids[i];
-  if (!nvml_fill (sketch, bus_ids, &why))
+  if (!nvml_fill (sketch, &why))
     reading_note (reading, "%s: NVLinks are not known", why);
 }
 

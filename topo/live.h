@@ -11,8 +11,9 @@ G_BEGIN_DECLS
 TopoReading *topo_reading_new_live (const TopoReadOptions *options, GError **error);
 
 /*
- * This host as a machine to plan for. With GPUs: their machine. Without: @ranks devices of kind
- * "cpu", each with its share of cores and of RAM, joined by shared memory.
+ * This host as a machine to plan for. With GPUs: their machine. Without (or in a build that cannot
+ * look): @ranks devices of kind "cpu", each with its share of RAM and of the hardware threads that
+ * this process may run on, joined by shared memory. options->gpu names GPUs that must be there.
  */
 TopoMachine *topo_machine_new_live (const TopoReadOptions *options, guint32 ranks, GError **error);
 G_END_DECLS

@@ -1,44 +1,29 @@
 /* topo/live_cpu.c - a host without GPUs as a machine: one "cpu" device per rank.
  *
- *   peak = cores x clock x FLOP per cycle (two multiply-adds of the widest vector unit the CPU
- *          has: 64 FLOP with AVX-512, 32 with AVX2 and FMA, else 8); an upper bound
- *   bandwidth = twice the bytes a copy between large arrays moves per second, measured once
+ *   peak = hardware threads x clock x FLOP per cycle (two multiply-adds of the widest vector unit
+ *          the CPU has: 64 FLOP with AVX-512, 32 with AVX2 and FMA, else 8); an upper bound, twice
+ *          too high where two threads share a core. Threads: those this process may run on
+ *   bandwidth = threads x clock x 4 bytes
  *   usable = RAM / ranks
  *
- * Rates are rounded to two digits, so that small differences between runs do not show. All of it
- * is said to be assumed; calibration replaces it.
+ * Nothing is timed: the same host always is the same machine, and what it reaches of these rates is
+ * in the calibration. All of it is said to be assumed.
  */
+#include "base/cpus.h"
 #include "topo/live.h"
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#define COPY_BYTES  (64u << 20) /* well beyond the caches of a core's share */
-#define COPY_ROUNDS 4
+/* What one core streams from and to memory per cycle, read and written together: STREAM copy of one
+ * core is 8 to 14 GB/s on servers of 2 to 3.5 GHz. */
+#define STREAM_BYTES_PER_CYCLE 4
 
 static double
 two_digits (double value)
 {
   double scale = pow (10, floor (log10 (value)) - 1);
   return round (value / scale) * scale;
-}
-
-/* Best of some rounds: bytes read and written per second by one thread. */
-static double
-measure_copy (void)
-{
-  g_autofree char *from = g_malloc (COPY_BYTES), *to = g_malloc (COPY_BYTES);
-  gint64 best_us = G_MAXINT64;
-  memset (from, 1, COPY_BYTES);
-  memset (to, 2, COPY_BYTES);
-  for (guint i = 0; i < COPY_ROUNDS; i++) {
-    gint64 start_us = g_get_monotonic_time ();
-    memcpy (to, from, COPY_BYTES);
-    __asm__ volatile("" : : "r"(to) : "memory");
-    best_us = MIN (best_us, MAX (g_get_monotonic_time () - start_us, 1));
-  }
-  return two_digits (2.0 * COPY_BYTES / ((double)best_us * 1e-6));
 }
 
 /* Value after the colon of the first line of /proc/cpuinfo that starts with @key. (owned) */
@@ -57,10 +42,15 @@ cpuinfo (const char *key)
   return NULL;
 }
 
+/* @out_known: (nullable) FALSE where the host does not tell, and 2 GHz are assumed. */
 static double
-clock_hertz (void)
+clock_hertz (gboolean *out_known)
 {
   g_autofree char *text = NULL;
+  gboolean known;
+  if (out_known == NULL)
+    out_known = &known;
+  *out_known = TRUE;
   if (g_file_get_contents ("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", &text, NULL,
                            NULL)
       && g_ascii_strtod (text, NULL) > 0)
@@ -68,7 +58,8 @@ clock_hertz (void)
   g_free (text);
   text = cpuinfo ("cpu MHz");
   double megahertz = text != NULL ? g_ascii_strtod (text, NULL) : 0;
-  return megahertz > 0 ? two_digits (megahertz) * 1e6 : 2e9;
+  *out_known = megahertz > 0;
+  return *out_known ? two_digits (megahertz) * 1e6 : 2e9;
 }
 
 static guint
@@ -94,20 +85,23 @@ processor (void)
 }
 
 static TopoGpu *
-cpu_device (guint32 ranks, double copy_bytes_per_s, GError **error)
+cpu_device (guint32 ranks, GError **error)
 {
-  long cores = sysconf (_SC_NPROCESSORS_ONLN), pages = sysconf (_SC_PHYS_PAGES);
-  double share = MAX ((double)MAX (cores, 1) / ranks, 1);
+  long pages = sysconf (_SC_PHYS_PAGES);
+  double share = MAX ((double)base_cpus_count () / ranks, 1);
   guint64 usable = (guint64)MAX (pages, 1) * (guint64)sysconf (_SC_PAGESIZE) / ranks;
+  gboolean clock_known = TRUE;
+  double clock = clock_hertz (&clock_known);
   g_autofree char *name = processor ();
   g_autofree char *text = g_strdup_printf (
       "[gpu]\nproduct = %s\ngeneration = cpu\nsm_count = %u\n"
       "source = this host: one of %u ranks\n"
-      "[peak]\nfp32 = %.0fMFLOP/s\nsource = cores x clock x FLOP per cycle: an upper bound\n"
+      "[peak]\nfp32 = %.0fMFLOP/s\nsource = threads x clock%s x FLOP per cycle: an upper bound\n"
       "[memory]\nbandwidth = %.0fMB/s\nusable = %" G_GUINT64_FORMAT "B\nusable_reading = user\n"
-      "source = measured copy, installed RAM\n",
-      name, (guint)share, ranks, share * clock_hertz () * flop_per_cycle () / 1e6,
-      copy_bytes_per_s * share / 1e6, usable);
+      "source = what a core streams per cycle, installed RAM\n",
+      name, (guint)share, ranks, share * clock * flop_per_cycle () / 1e6,
+      clock_known ? "" : " (not told, 2 GHz assumed)", clock * STREAM_BYTES_PER_CYCLE * share / 1e6,
+      usable);
   g_autoptr (BaseIni) ini = base_ini_new_from_data (text, -1, "this host", error);
   return ini != NULL ? topo_gpu_new_from_ini (ini, "cpu", error) : NULL;
 }
@@ -115,13 +109,12 @@ cpu_device (guint32 ranks, double copy_bytes_per_s, GError **error)
 static TopoMachine *
 cpu_machine (guint32 ranks, GError **error)
 {
-  double copy_bytes_per_s = measure_copy ();
-  TopoGpu *device = cpu_device (ranks, copy_bytes_per_s, error);
+  TopoGpu *device = cpu_device (ranks, error);
   g_autofree char *text = g_strdup_printf (
       "[machine]\nname = this host\ngpu = cpu\ngpus_per_node = %u\nsource = this host\n"
-      "assumed = peak by clock and vector width, memory and shm rate by one measured copy\n"
+      "assumed = peak by clock and vector width, memory and shm rate by clock\n"
       "[links]\nwiring = shm\nlink_rate = %.0fMB/s\n",
-      ranks, copy_bytes_per_s / 2e6);
+      ranks, clock_hertz (NULL) * STREAM_BYTES_PER_CYCLE / 2e6);
   if (device == NULL)
     return NULL;
   g_autoptr (BaseIni) ini = base_ini_new_from_data (text, -1, "this host", error);
@@ -144,5 +137,11 @@ topo_machine_new_live (const TopoReadOptions *options, guint32 ranks, GError **e
   reading = topo_reading_new_live (options, &unread);
   if (reading != NULL && reading->machine->gpus_per_node > 0)
     return topo_reading_steal_machine (reading, error);
+  /* A host that could not be read is no host without GPUs, unless nothing was there to read it. */
+  if (reading == NULL
+      && (options->gpu != NULL || !g_error_matches (unread, TOPO_ERROR, TOPO_ERROR_UNAVAILABLE))) {
+    g_propagate_error (error, g_steal_pointer (&unread));
+    return NULL;
+  }
   return cpu_machine (ranks, error);
 }

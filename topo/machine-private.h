@@ -23,15 +23,14 @@ typedef struct {
 
 /* What the graph needs beside TopoMachine. */
 typedef struct {
-  GArray *numas;     /* of MachinePlace */
-  GArray *switches;  /* of MachinePlace */
-  GArray *bridges;   /* of MachinePlace */
-  GArray *nics;      /* of MachineNic */
-  gboolean has_host; /* [pcie] is there; its generation may be unknown (0) */
-  guint32 links_per_gpu;
-  double cpu_bytes_per_s;                     /* coherent link of each GPU to its own CPU; 0 none */
-  guint uplink_generation;                    /* PCIe, switch to CPU and to switch; 0 unknown */
-  guint nic_generation;                       /* 0 unknown */
+  GArray *numas;           /* of MachinePlace */
+  GArray *switches;        /* of MachinePlace */
+  GArray *bridges;         /* of MachinePlace */
+  GArray *nics;            /* of MachineNic */
+  gboolean has_host;       /* [pcie] is there; its generation may be unknown (0) */
+  double cpu_bytes_per_s;  /* coherent link of each GPU to its own CPU; 0 none */
+  guint uplink_generation; /* PCIe, switch to CPU and to switch; 0 unknown */
+  guint nic_generation;    /* 0 unknown */
   double uplink_bytes_per_s, nic_bytes_per_s; /* NaN unknown */
 } MachineLayout;
 
@@ -39,14 +38,19 @@ void machine_layout_init (MachineLayout *layout);
 void machine_layout_clear (MachineLayout *layout);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (MachineLayout, machine_layout_clear)
 
+/* The lowest @n of 64 bits. */
+static inline guint64
+machine_first_bits (guint n)
+{
+  return n == 0 ? 0 : G_MAXUINT64 >> (64 - n);
+}
+
 void machine_assume (TopoMachine *machine, const char *format, ...) G_GNUC_PRINTF (2, 3);
 
 /* "0-3, 8": numbers below @limit (at most 64) as bits. Absent key: no bits. */
 gboolean machine_read_set (BaseIni *ini, const char *group, const char *key, guint32 limit,
                            guint64 *out, GError **error);
 
-/* Place of that number, or NULL. (borrowed) */
-MachinePlace *machine_find_place (GArray *places, guint32 number);
 /* Adds a NUMA node unless it is there. */
 void machine_add_numa (MachineLayout *layout, guint32 number);
 /* All groups of places; *gpus and *nics are the bits placed. */
@@ -56,8 +60,7 @@ gboolean machine_read_places (BaseIni *ini, const TopoMachine *machine, MachineL
 /* "3" or "0-3", below @limit. */
 gboolean machine_parse_range (const char *text, guint32 limit, guint64 *first, guint64 *last);
 /* joined and fewer of [links]. */
-gboolean machine_read_joined (BaseIni *ini, TopoMachine *machine, const MachineLayout *layout,
-                              GError **error);
+gboolean machine_read_joined (BaseIni *ini, TopoMachine *machine, GError **error);
 /* WIRING_SWITCH: links to the switch of the worst-off of @mask (bits); 0 when not all share one. */
 guint32 machine_switch_links (const TopoMachine *machine, guint64 mask);
 
@@ -68,6 +71,9 @@ gboolean machine_read_pcie (BaseIni *ini, TopoMachine *machine, MachineLayout *l
                             GError **error);
 gboolean machine_read_network (BaseIni *ini, TopoMachine *machine, MachineLayout *layout,
                                GError **error);
+
+/* Every [measured OP RANKS]; the rest of the machine is read. */
+gboolean machine_read_measured (BaseIni *ini, TopoMachine *machine, GError **error);
 
 /* Builds machine->graph. */
 gboolean machine_build_graph (TopoMachine *machine, const MachineLayout *layout, GError **error);

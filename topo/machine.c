@@ -25,6 +25,7 @@ topo_machine_free (TopoMachine *machine)
   g_free (machine->gpu_numa);
   g_free (machine->gpu_switch);
   g_free (machine->subsets);
+  g_clear_pointer (&machine->curves, g_array_unref);
   topo_graph_free (machine->graph);
   topo_paths_free (machine->paths);
   g_strfreev (machine->assumed);
@@ -123,7 +124,7 @@ topo_machine_new_from_ini (BaseIni *ini, const char *slug, TopoGpu *gpu, GError 
           "joined",        "fewer",        "cpu_rate",       "parent",         "bridge",
           "names",         "nic_rates",    "nic_generation", "nic_lanes",      "uplink_lanes",
           "rails",         "per_gpu_hour", "assumed",        "as_of",
-          "oversubscription_ratio",        NULL };
+          "oversubscription_ratio",        "points",        NULL };
   /* clang-format on */
   g_autoptr (TopoMachine) machine = g_new0 (TopoMachine, 1);
   g_auto (MachineLayout) layout;
@@ -134,15 +135,15 @@ topo_machine_new_from_ini (BaseIni *ini, const char *slug, TopoGpu *gpu, GError 
   if (!read_identity (ini, machine, error) || !machine_read_links (ini, machine, &layout, error)
       || !check_domain (ini, machine, error) || !machine_read_network (ini, machine, &layout, error)
       || !machine_read_pcie (ini, machine, &layout, error) || !read_price (ini, machine, error)
-      || !base_ini_finish (ini, known_keys, error))
+      || !machine_read_measured (ini, machine, error) || !base_ini_finish (ini, known_keys, error))
     return NULL;
-  if (!machine_build_graph (machine, &layout, error)) {
-    g_prefix_error (error, "%s: ", base_ini_name (ini));
-    return NULL;
+  if (machine_build_graph (machine, &layout, error)) {
+    machine_fill_subsets (machine);
+    if (topo_machine_fill_paths (machine, error))
+      return g_steal_pointer (&machine);
   }
-  machine_fill_subsets (machine);
-  topo_machine_fill_paths (machine);
-  return g_steal_pointer (&machine);
+  g_prefix_error (error, "%s: ", base_ini_name (ini));
+  return NULL;
 }
 
 static TopoGpu *

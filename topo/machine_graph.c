@@ -115,7 +115,9 @@ hang_devices (Builder *builder, const MachinePlace *place, gint32 numa, guint32 
   const TopoMachine *machine = builder->machine;
   const MachineLayout *layout = builder->layout;
   gboolean below_switch = parent != cpu;
-  double coherent = machine->gpu->has_c2c ? machine->gpu->c2c_bytes_per_s : layout->cpu_bytes_per_s;
+  double coherent = layout->cpu_bytes_per_s;
+  if (!(coherent > 0) && machine->gpu->has_c2c)
+    coherent = machine->gpu->c2c_bytes_per_s;
   for (guint32 g = 0; g < machine->gpus_per_node; g++) {
     if ((place->gpus >> g & 1) == 0)
       continue;
@@ -245,13 +247,10 @@ gboolean
 machine_build_graph (TopoMachine *machine, const MachineLayout *layout, GError **error)
 {
   Builder builder = { .machine = machine, .layout = layout };
-  guint32 nodes = machine->gpus_per_node == 0 ? 1 : machine->domain_size / machine->gpus_per_node;
+  guint32 nodes = topo_machine_nodes_shown (machine);
   g_autoptr (GArray) cpus = g_array_new (FALSE, FALSE, sizeof (guint32));
   builder.cpus = cpus;
   machine->graph = topo_graph_new ();
-  /* A pod of thousands of chips repeats one host: the graph shows one. */
-  if (machine->wiring == TOPO_WIRING_TORUS)
-    nodes = 1;
   if (!check_extent (machine, layout, nodes, error))
     return FALSE;
   add_joints (&builder);

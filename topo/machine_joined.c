@@ -61,31 +61,30 @@ parse_fewer (const char *text, guint32 n_gpus, guint32 most, guint8 *fewer)
 }
 
 static gboolean
-read_fewer (BaseIni *ini, TopoMachine *machine, const MachineLayout *layout, GError **error)
+read_fewer (BaseIni *ini, TopoMachine *machine, GError **error)
 {
   g_auto (GStrv) items = base_ini_get_list (ini, "links", "fewer");
   if (items[0] == NULL)
     return TRUE;
   machine->fewer_links = g_new0 (guint8, MAX (machine->gpus_per_node, 1));
   for (char **item = items; *item != NULL; item++)
-    if (!parse_fewer (*item, machine->gpus_per_node, MIN (layout->links_per_gpu, 255),
+    if (!parse_fewer (*item, machine->gpus_per_node, MIN (machine->links_per_gpu, 255),
                       machine->fewer_links)) {
       base_ini_set_error (ini, "links", "fewer", error,
                           "found '%s', expected a GPU below %u, once, and its links, at most %u: "
                           "\"3:16\"",
-                          *item, machine->gpus_per_node, layout->links_per_gpu);
+                          *item, machine->gpus_per_node, machine->links_per_gpu);
       return FALSE;
     }
   return TRUE;
 }
 
 gboolean
-machine_read_joined (BaseIni *ini, TopoMachine *machine, const MachineLayout *layout,
-                     GError **error)
+machine_read_joined (BaseIni *ini, TopoMachine *machine, GError **error)
 {
   if (machine->wiring != TOPO_WIRING_SWITCH || machine->domain_size != machine->gpus_per_node)
     return TRUE; /* the keys, if any, are then unknown ones */
-  if (!read_islands (ini, machine, error) || !read_fewer (ini, machine, layout, error))
+  if (!read_islands (ini, machine, error) || !read_fewer (ini, machine, error))
     return FALSE;
   if (machine->islands == NULL || base_ini_has_group (ini, "pcie"))
     return TRUE;

@@ -1,4 +1,4 @@
-/* topo/machine_links.c - [links] and [network] of a machine file, and sets of numbers. */
+/* topo/machine_links.c - [links] of a machine file, and sets of numbers. */
 #include "topo/machine-private.h"
 #include <math.h>
 #include <string.h>
@@ -76,8 +76,7 @@ parse_pair (TopoMachine *machine, const char *text, guint32 default_count, gbool
 }
 
 static gboolean
-read_pairs (BaseIni *ini, TopoMachine *machine, const MachineLayout *layout, gboolean counted,
-            GError **error)
+read_pairs (BaseIni *ini, TopoMachine *machine, gboolean counted, GError **error)
 {
   g_auto (GStrv) items = base_ini_get_list (ini, "links", "pairs");
   if (items[0] == NULL) {
@@ -87,7 +86,7 @@ read_pairs (BaseIni *ini, TopoMachine *machine, const MachineLayout *layout, gbo
     return FALSE;
   }
   for (char **item = items; *item != NULL; item++)
-    if (!parse_pair (machine, *item, layout->links_per_gpu, counted)) {
+    if (!parse_pair (machine, *item, machine->links_per_gpu, counted)) {
       base_ini_set_error (ini, "links", "pairs", error,
                           "found '%s', expected two different GPUs below %u, each pair once%s",
                           *item, machine->gpus_per_node,
@@ -99,18 +98,17 @@ read_pairs (BaseIni *ini, TopoMachine *machine, const MachineLayout *layout, gbo
 
 /* No GPU may have more links than its file says. */
 static gboolean
-check_link_counts (BaseIni *ini, const TopoMachine *machine, const MachineLayout *layout,
-                   GError **error)
+check_link_counts (BaseIni *ini, const TopoMachine *machine, GError **error)
 {
   guint32 n = machine->gpus_per_node;
   for (guint32 i = 0; i < n; i++) {
     guint32 used = 0;
     for (guint32 j = 0; j < n; j++)
       used += machine->direct_count[i * n + j];
-    if (used > layout->links_per_gpu) {
+    if (used > machine->links_per_gpu) {
       base_ini_set_error (ini, "links", "wiring", error,
                           "GPU %u would have %u links, expected at most %u", i, used,
-                          layout->links_per_gpu);
+                          machine->links_per_gpu);
       return FALSE;
     }
   }
@@ -118,7 +116,7 @@ check_link_counts (BaseIni *ini, const TopoMachine *machine, const MachineLayout
 }
 
 static gboolean
-read_mesh (BaseIni *ini, TopoMachine *machine, const MachineLayout *layout, GError **error)
+read_mesh (BaseIni *ini, TopoMachine *machine, GError **error)
 {
   guint64 count = 0;
   guint32 n = machine->gpus_per_node;
@@ -131,23 +129,23 @@ read_mesh (BaseIni *ini, TopoMachine *machine, const MachineLayout *layout, GErr
 }
 
 static gboolean
-read_wiring (BaseIni *ini, TopoMachine *machine, const MachineLayout *layout, GError **error)
+read_wiring (BaseIni *ini, TopoMachine *machine, GError **error)
 {
   gboolean ok = TRUE;
   if (machine->wiring != TOPO_WIRING_PAIRS && machine->wiring != TOPO_WIRING_LINKS
       && machine->wiring != TOPO_WIRING_MESH)
-    return machine_read_joined (ini, machine, layout, error);
+    return machine_read_joined (ini, machine, error);
   machine->direct_count = g_new0 (guint8, machine->gpus_per_node * machine->gpus_per_node);
   if (machine->wiring == TOPO_WIRING_MESH)
-    ok = read_mesh (ini, machine, layout, error);
+    ok = read_mesh (ini, machine, error);
   else
-    ok = read_pairs (ini, machine, layout, machine->wiring == TOPO_WIRING_LINKS, error);
-  return ok && check_link_counts (ini, machine, layout, error);
+    ok = read_pairs (ini, machine, machine->wiring == TOPO_WIRING_LINKS, error);
+  return ok && check_link_counts (ini, machine, error);
 }
 
 /* Kind, links and rate: of the GPU's file unless [links] says otherwise. */
 static gboolean
-read_link_rates (BaseIni *ini, TopoMachine *machine, MachineLayout *layout, GError **error)
+read_link_rates (BaseIni *ini, TopoMachine *machine, GError **error)
 {
   const TopoGpu *gpu = machine->gpu;
   guint64 links = gpu->direct_links;
@@ -181,19 +179,17 @@ read_link_rates (BaseIni *ini, TopoMachine *machine, MachineLayout *layout, GErr
                         gpu->slug);
     return FALSE;
   }
-  layout->links_per_gpu = (guint32)links;
   machine->links_per_gpu = (guint32)links;
   machine->direct_link_bytes_per_s = rate;
   machine->direct_bytes_per_s = links * rate;
   return TRUE;
 }
 
-/* Reduction in the switch came with the third NVSwitch, that is with NVLink 4. */
 static gboolean
 check_nvls (BaseIni *ini, const TopoMachine *machine, GError **error)
 {
-  gboolean can = machine->wiring == TOPO_WIRING_SWITCH && machine->direct >= TOPO_LINK_NVLINK4
-                 && machine->direct <= TOPO_LINK_NVLINK5;
+  gboolean can
+      = machine->wiring == TOPO_WIRING_SWITCH && topo_link_kind_switch_reduces (machine->direct);
   if (!machine->nvls || can)
     return TRUE;
   base_ini_set_error (ini, "links", "nvls", error,
@@ -215,8 +211,8 @@ machine_read_links (BaseIni *ini, TopoMachine *machine, MachineLayout *layout, G
   machine->wiring = (TopoWiring)wiring;
   if (machine->wiring == TOPO_WIRING_NONE)
     return check_nvls (ini, machine, error);
-  return read_link_rates (ini, machine, layout, error) && check_nvls (ini, machine, error)
+  return read_link_rates (ini, machine, error) && check_nvls (ini, machine, error)
          && base_ini_get_number_optional (ini, "links", "cpu_rate", BASE_DIM_BYTES_PER_SECOND, 1e6,
                                           MAX_RATE_BYTES_PER_S, &layout->cpu_bytes_per_s, error)
-         && read_wiring (ini, machine, layout, error);
+         && read_wiring (ini, machine, error);
 }

@@ -8,13 +8,6 @@
 #define MAX_NIC_BYTES_PER_S  1e13
 #define MAX_OVERSUBSCRIPTION 1e3
 
-static guint64
-all_gpus (const TopoMachine *machine)
-{
-  return machine->gpus_per_node == 64 ? G_MAXUINT64
-                                      : (G_GUINT64_CONSTANT (1) << machine->gpus_per_node) - 1;
-}
-
 /* NICs in order over GPUs in order: 4 NICs on 8 GPUs serve pairs, 16 NICs give two to each. */
 static gboolean
 serve_evenly (BaseIni *ini, TopoMachine *machine, GError **error)
@@ -42,13 +35,7 @@ serve_by_list (BaseIni *ini, TopoMachine *machine, GError **error)
   guint n_items = g_strv_length (items);
   for (guint c = 0; c < n_items && n_items == machine->n_nics; c++) {
     guint64 first = 0, last = 0;
-    g_auto (GStrv) ends = g_strsplit (items[c], "-", 2);
-    guint64 max = machine->gpus_per_node - 1;
-    gboolean ok = base_units_parse_count (g_strstrip (ends[0]), 0, max, &first, NULL);
-    last = first;
-    if (ok && ends[1] != NULL)
-      ok = base_units_parse_count (g_strstrip (ends[1]), first, max, &last, NULL);
-    if (!ok) {
+    if (!machine_parse_range (items[c], machine->gpus_per_node, &first, &last)) {
       base_ini_set_error (ini, "network", "serves", error,
                           "found '%s', expected a GPU or a range of GPUs below %u", items[c],
                           machine->gpus_per_node);
@@ -78,7 +65,7 @@ read_serves (BaseIni *ini, TopoMachine *machine, GError **error)
   if (strcmp (serves, "all") != 0)
     return serve_by_list (ini, machine, error);
   for (guint32 c = 0; c < machine->n_nics; c++)
-    machine->nics[c].gpus = all_gpus (machine);
+    machine->nics[c].gpus = machine_first_bits (machine->gpus_per_node);
   return TRUE;
 }
 
@@ -189,18 +176,15 @@ machine_read_network (BaseIni *ini, TopoMachine *machine, MachineLayout *layout,
   machine->nics = g_new0 (TopoNic, machine->n_nics);
   for (guint c = 0; c < machine->n_nics; c++)
     machine->nics[c].bytes_per_s = g_array_index (layout->nics, MachineNic, c).bytes_per_s;
-  if (!read_serves (ini, machine, error))
-    return FALSE;
-  machine->nic_bytes_per_s_per_gpu = topo_machine_nic_share (machine, all_gpus (machine));
-  return TRUE;
+  return read_serves (ini, machine, error);
 }
 
-double
+TopoNicShare
 topo_machine_nic_share (const TopoMachine *machine, guint64 senders)
 {
   double worst = INFINITY, total = 0;
   if (!topo_paths_only_ports_bind (machine))
-    return topo_contention_network (machine, senders, NULL);
+    return topo_contention_network (machine, senders);
   for (guint32 c = 0; c < machine->n_nics; c++)
     total += machine->nics[c].bytes_per_s;
   for (guint32 i = 0; i < machine->gpus_per_node; i++) {
@@ -216,5 +200,5 @@ topo_machine_nic_share (const TopoMachine *machine, guint64 senders)
       rate = total / __builtin_popcountll (senders);
     worst = MIN (worst, rate);
   }
-  return isfinite (worst) ? worst : 0;
+  return (TopoNicShare){ .bytes_per_s = isfinite (worst) ? worst : 0 };
 }

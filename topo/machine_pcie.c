@@ -5,19 +5,13 @@
 
 #define MAX_RATE_BYTES_PER_S 1e15
 
-static guint64
-first_bits (guint n)
-{
-  return n == 0 ? 0 : G_MAXUINT64 >> (64 - n);
-}
-
 /* What no group places: below one host bridge, said as assumed. */
 static gboolean
 place_the_rest (BaseIni *ini, TopoMachine *machine, MachineLayout *layout, guint64 gpus,
                 guint64 nics, GError **error)
 {
-  guint64 all_gpus = first_bits (machine->gpus_per_node);
-  guint64 all_nics = first_bits (layout->nics->len);
+  guint64 all_gpus = machine_first_bits (machine->gpus_per_node);
+  guint64 all_nics = machine_first_bits (layout->nics->len);
   if (gpus != all_gpus && layout->numas->len > 0) {
     base_ini_set_error (ini, "pcie", NULL, error,
                         "GPU %d is below no [numa N] or [switch N]: place every GPU, or none",
@@ -135,6 +129,12 @@ machine_read_pcie (BaseIni *ini, TopoMachine *machine, MachineLayout *layout, GE
       || !machine_read_places (ini, machine, layout, &gpus, &nics, error)
       || !place_the_rest (ini, machine, layout, gpus, nics, error))
     return FALSE;
+  if (layout->numas->len < 2 && base_ini_has_key (ini, "pcie", "inter_socket")) {
+    base_ini_set_error (
+        ini, "pcie", "inter_socket", error,
+        "found it with one NUMA node, expected [numa N] groups that say what it joins");
+    return FALSE;
+  }
   if (layout->numas->len > 1 && isnan (machine->inter_socket_bytes_per_s))
     machine_assume (machine, "the rate between NUMA nodes is unknown");
   fill_gpu_places (machine, layout);

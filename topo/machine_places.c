@@ -34,8 +34,9 @@ machine_layout_clear (MachineLayout *layout)
   g_clear_pointer (&layout->nics, g_array_unref);
 }
 
-MachinePlace *
-machine_find_place (GArray *places, guint32 number)
+/* Place of that number, or NULL. (borrowed) */
+static MachinePlace *
+find_place (GArray *places, guint32 number)
 {
   for (guint i = 0; i < places->len; i++) {
     MachinePlace *place = &g_array_index (places, MachinePlace, i);
@@ -49,7 +50,7 @@ void
 machine_add_numa (MachineLayout *layout, guint32 number)
 {
   MachinePlace place = { .number = number, .socket = -1, .parent = -1, .bridge = -1 };
-  if (machine_find_place (layout->numas, number) == NULL)
+  if (find_place (layout->numas, number) == NULL)
     g_array_append_val (layout->numas, place);
 }
 
@@ -160,7 +161,7 @@ resolve_switch (BaseIni *ini, MachineLayout *layout, MachinePlace *place, GError
   g_autofree char *group = g_strdup_printf ("switch %u", place->number);
   guint steps = 0;
   while (above != NULL && above->parent >= 0 && steps++ <= layout->switches->len)
-    above = machine_find_place (layout->switches, (guint32)above->parent);
+    above = find_place (layout->switches, (guint32)above->parent);
   if (above == NULL || above->parent >= 0) {
     base_ini_set_error (ini, group, "parent", error,
                         above == NULL ? "found no such [switch N], there or further up"
@@ -170,7 +171,7 @@ resolve_switch (BaseIni *ini, MachineLayout *layout, MachinePlace *place, GError
   place->numa = above->numa;
   if (above->bridge < 0)
     return TRUE;
-  const MachinePlace *bridge = machine_find_place (layout->bridges, (guint32)above->bridge);
+  const MachinePlace *bridge = find_place (layout->bridges, (guint32)above->bridge);
   if (bridge == NULL) {
     base_ini_set_error (ini, group, NULL, error, "found bridge %d, but there is no [bridge %d]",
                         above->bridge, above->bridge);
@@ -210,7 +211,7 @@ machine_read_places (BaseIni *ini, const TopoMachine *machine, MachineLayout *la
         || !claim (ini, group, "gpus", place.gpus, gpus, error)
         || !claim (ini, group, "nics", place.nics, nics, error))
       return FALSE;
-    if (machine_find_place (places, place.number) != NULL) {
+    if (find_place (places, place.number) != NULL) {
       base_ini_set_error (ini, group, NULL, error, "number %u is used twice", place.number);
       return FALSE;
     }

@@ -124,16 +124,14 @@ machine_fill_subsets (TopoMachine *machine)
 {
   TopoSubset all;
   guint32 n = machine->gpus_per_node;
-  if (n <= 8) {
-    TopoSubset *subsets = g_new0 (TopoSubset, (gsize)1 << n);
+  if (n <= 8 && !topo_machine_is_uniform (machine)) {
+    machine->subsets = g_new0 (TopoSubset, (gsize)1 << n);
     for (guint64 mask = 0; mask < G_GUINT64_CONSTANT (1) << n; mask++)
-      if (!topo_machine_is_uniform (machine))
-        compute_subset (machine, mask, &subsets[mask]);
-    machine->subsets = subsets;
+      compute_subset (machine, mask, &machine->subsets[mask]);
   }
   if (n < 2)
     return;
-  topo_machine_subset (machine, G_MAXUINT64 >> (64 - n), &all);
+  topo_machine_subset (machine, machine_first_bits (n), &all);
   machine->node_link_class = all.link_class;
   machine->node_link_bytes_per_s = all.bytes_per_s;
 }

@@ -69,19 +69,18 @@ same_bus (const char *a, const char *b)
 }
 
 static gint
-gpu_at (const Sketch *sketch, const char *const *bus_ids, const char *bus_id)
+gpu_at (const Sketch *sketch, const char *bus_id)
 {
   if (strchr (bus_id, ':') == NULL)
     return -1;
   for (guint i = 0; i < sketch->n_gpus; i++)
-    if (bus_ids[i] != NULL && strchr (bus_ids[i], ':') != NULL && same_bus (bus_ids[i], bus_id))
+    if (strchr (sketch->bus_ids[i], ':') != NULL && same_bus (sketch->bus_ids[i], bus_id))
       return (gint)i;
   return -1;
 }
 
 static void
-take_link (const Nvml *nvml, NvmlDevice device, guint link, guint gpu, Sketch *sketch,
-           const char *const *bus_ids)
+take_link (const Nvml *nvml, NvmlDevice device, guint link, guint gpu, Sketch *sketch)
 {
   NvmlPciInfo remote = { 0 };
   int type = -1;
@@ -90,7 +89,7 @@ take_link (const Nvml *nvml, NvmlDevice device, guint link, guint gpu, Sketch *s
   remote.bus_id[sizeof remote.bus_id - 1] = '\0';
   if (nvml->link_remote_type != NULL)
     nvml->link_remote_type (device, link, &type);
-  gint peer = type == NVLINK_REMOTE_SWITCH ? -1 : gpu_at (sketch, bus_ids, remote.bus_id);
+  gint peer = type == NVLINK_REMOTE_SWITCH ? -1 : gpu_at (sketch, remote.bus_id);
   if (peer >= 0 && (guint)peer != gpu)
     sketch->links[gpu][peer]++;
   else if (type != NVLINK_REMOTE_GPU)
@@ -98,7 +97,7 @@ take_link (const Nvml *nvml, NvmlDevice device, guint link, guint gpu, Sketch *s
 }
 
 static void
-take_device (const Nvml *nvml, guint index, Sketch *sketch, const char *const *bus_ids)
+take_device (const Nvml *nvml, guint index, Sketch *sketch)
 {
   NvmlDevice device = NULL;
   NvmlPciInfo pci = { 0 };
@@ -107,7 +106,7 @@ take_device (const Nvml *nvml, guint index, Sketch *sketch, const char *const *b
       || nvml->pci_info (device, &pci) != NVML_SUCCESS)
     return;
   pci.bus_id[sizeof pci.bus_id - 1] = '\0';
-  gint gpu = gpu_at (sketch, bus_ids, pci.bus_id);
+  gint gpu = gpu_at (sketch, pci.bus_id);
   if (gpu < 0)
     return;
   if (sketch->gpu_product == NULL && nvml->device_name (device, name, sizeof name) == NVML_SUCCESS)
@@ -117,12 +116,12 @@ take_device (const Nvml *nvml, guint index, Sketch *sketch, const char *const *b
     if (nvml->link_state (device, link, &is_active) != NVML_SUCCESS)
       return;
     if (is_active == 1)
-      take_link (nvml, device, link, (guint)gpu, sketch, bus_ids);
+      take_link (nvml, device, link, (guint)gpu, sketch);
   }
 }
 
 gboolean
-nvml_fill (Sketch *sketch, const char *const *bus_ids, char **out_why)
+nvml_fill (Sketch *sketch, char **out_why)
 {
   Nvml nvml = { 0 };
   guint count = 0;
@@ -137,7 +136,7 @@ nvml_fill (Sketch *sketch, const char *const *bus_ids, char **out_why)
     memset (sketch->switch_links, 0, sizeof sketch->switch_links);
     nvml.device_count (&count);
     for (guint i = 0; i < MIN (count, SKETCH_MAX_DEVICES); i++)
-      take_device (&nvml, i, sketch, bus_ids);
+      take_device (&nvml, i, sketch);
     sketch->links_seen = TRUE;
     nvml.shutdown ();
   }

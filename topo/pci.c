@@ -23,7 +23,8 @@ pci_kind_of_class (const char *class_code)
   return value >> 8 == 0x02 ? PCI_NIC : PCI_OTHER;
 }
 
-guint
+/* Of a link of @gt_per_s per lane: 1 … 6; 0 for another rate. */
+static guint
 pci_generation_of_rate (double gt_per_s)
 {
   static const double rates[] = { 2.5, 5, 8, 16, 32, 64 };

@@ -14,8 +14,6 @@ typedef enum {
 /* @class_code: "0x030200", "0302", any case. */
 PciKind pci_kind_of_class (const char *class_code);
 
-/* Generation of a link of @gt_per_s per lane (2.5 5 8 16 32 64 -> 1 … 6); 0 for another rate. */
-guint pci_generation_of_rate (double gt_per_s);
 /* "8 GT/s", "16.0 GT/s PCIe", "32 GT/s PCIe/s" -> 3 4 5; 0 for "", "Unknown" and others. */
 guint pci_generation_of_text (const char *text);
 /* Generation and lanes of a link of @gb_per_s (hwloc's pci_link_speed); FALSE for idle or odd ones:

@@ -15,8 +15,9 @@ typedef struct {
   guint32 size;
   guint32 domain; /* GPUs used per domain */
   gboolean pairs;
-  gboolean uniform;    /* any two GPUs of a domain are joined alike */
-  gboolean any_inside; /* some group stays inside a domain */
+  gboolean uniform;         /* any two GPUs of a domain are joined alike */
+  gboolean any_inside;      /* some group stays inside a domain */
+  gboolean any_pair_inside; /* two members of some group are in one domain */
 } Groups;
 
 static guint64
@@ -28,37 +29,6 @@ gcd (guint64 a, guint64 b)
     b = rest;
   }
   return a;
-}
-
-static void
-worsen_intra (TopoGroupShape *shape, const TopoSubset *subset)
-{
-  gboolean is_first = shape->link_class == TOPO_LINK_CLASS_NONE;
-  shape->crosses_socket = shape->crosses_socket || subset->crosses_socket;
-  if (is_first || subset->bytes_per_s < shape->intra_bytes_per_s
-      || (subset->bytes_per_s == shape->intra_bytes_per_s
-          && subset->link_class > shape->link_class)) {
-    shape->intra_bytes_per_s = subset->bytes_per_s;
-    shape->link_class = (guint16)subset->link_class;
-  }
-}
-
-/* Members at @offset, @offset + stride, … of one domain: @count of them. */
-static void
-add_members (const Groups *groups, guint32 offset, guint32 count, TopoGroupShape *shape)
-{
-  TopoSubset subset;
-  if (count < 2)
-    return;
-  if (groups->uniform) {
-    topo_machine_subset (groups->machine, 3, &subset);
-  } else {
-    guint64 mask = 0;
-    for (guint32 i = 0; i < count; i++)
-      mask |= G_GUINT64_CONSTANT (1) << (offset + i * groups->stride);
-    topo_machine_subset (groups->machine, mask, &subset);
-  }
-  worsen_intra (shape, &subset);
 }
 
 /* First i with r + i*stride >= x. */
@@ -89,10 +59,10 @@ add_group (Groups *groups, guint64 r, TopoGroupShape *shape)
       guint64 count = end - begin;
       fewest = MIN (fewest, count);
       most = MAX (most, count);
-      add_members (groups, (guint32)(r + begin * s - q * d), (guint32)count, shape);
     }
   }
   groups->any_inside = groups->any_inside || k == 1;
+  groups->any_pair_inside = groups->any_pair_inside || most > 1;
   if (k > shape->domains || (k == shape->domains && fewest < shape->ranks_per_domain)
       || (k == shape->domains && fewest == shape->ranks_per_domain
           && most > shape->ranks_per_domain_max)) {
@@ -150,7 +120,7 @@ closed_form (Groups *groups, TopoGroupShape *shape)
   shape->domains = (guint32)k;
   shape->ranks_per_domain = shape->ranks_per_domain_max = (guint32)g;
   groups->any_inside = k == 1;
-  add_members (groups, 0, (guint32)g, shape);
+  groups->any_pair_inside = g > 1;
   return TRUE;
 }
 
@@ -170,51 +140,62 @@ rank_sends (const Groups *groups, guint64 rank)
  * Some groups cross domains and some do not: looks at every node of every distinct domain. Such
  * groups are shorter than a domain, so at most 2 * domain positions differ.
  */
-static double
+static TopoNicShare
 worst_nic_share (const Groups *groups)
 {
   const TopoMachine *machine = groups->machine;
+  TopoNicShare worst = { .bytes_per_s = INFINITY };
   guint64 d = groups->domain, node = machine->gpus_per_node;
   guint64 block = (guint64)groups->stride * groups->size;
   guint64 n_domains = (groups->world + d - 1) / d;
   guint64 period = groups->pairs ? 1 : block / gcd (block, d);
-  double worst = INFINITY;
   for (guint64 q = 0; q < MIN (n_domains, period); q++)
     for (guint64 start = q * d; start < (q + 1) * d; start += node) {
       guint64 senders = 0;
       for (guint64 p = 0; p < node && start + p < groups->world; p++)
         if (rank_sends (groups, start + p))
           senders |= G_GUINT64_CONSTANT (1) << p;
-      double share = senders == 0 ? INFINITY : topo_machine_nic_share (machine, senders);
-      worst = MIN (worst, share);
+      if (senders == 0)
+        continue;
+      TopoNicShare share = topo_machine_nic_share (machine, senders);
+      if (share.bytes_per_s < worst.bytes_per_s)
+        worst = share;
     }
-  return isfinite (worst) ? worst : 0;
+  return isfinite (worst.bytes_per_s) ? worst : (TopoNicShare){ 0 };
 }
 
-static double
-inter_rate (const Groups *groups, const TopoGroupShape *shape)
+static void
+share_outside (const Groups *groups, TopoGroupShape *shape)
 {
   const TopoMachine *machine = groups->machine;
   if (shape->domains < 2 || machine->n_nics == 0)
-    return 0;
+    return;
   guint32 d = groups->domain;
   gboolean all_send = groups->pairs ? groups->stride % d == 0 && groups->world - groups->stride >= d
                                     : !groups->any_inside;
-  if (all_send || d > SENDER_SEARCH_MAX_DOMAIN)
-    return machine->nic_bytes_per_s_per_gpu;
-  return worst_nic_share (groups);
+  TopoNicShare share = machine->nic_share;
+  if (!all_send && d <= SENDER_SEARCH_MAX_DOMAIN)
+    share = worst_nic_share (groups);
+  shape->inter_bytes_per_s = share.bytes_per_s;
+  shape->inter_link = share.link;
+  shape->spine_binds = share.spine_binds;
 }
 
 /* Sets of a node that is no crossbar share PCIe and the links between CPUs with their siblings. */
 static void
 share_inside (const Groups *groups, TopoGroupShape *shape)
 {
-  TopoNodeShare share;
-  topo_contention_inside (groups->machine, groups->world, groups->stride,
-                          groups->pairs ? 0 : groups->size, &share);
+  TopoNodeShare share = { 0 };
+  if (groups->uniform && groups->any_pair_inside)
+    topo_machine_subset (groups->machine, 3, &share.subset);
+  if (!groups->uniform)
+    topo_contention_inside (groups->machine, groups->world, groups->stride,
+                            groups->pairs ? 0 : groups->size, &share);
   shape->intra_bytes_per_s = share.subset.bytes_per_s;
   shape->link_class = (guint16)share.subset.link_class;
   shape->crosses_socket = share.subset.crosses_socket;
+  shape->intra_link = share.bottleneck;
+  shape->intra_link_bytes_per_s = share.shared_bytes_per_s;
 }
 
 static void
@@ -233,11 +214,10 @@ describe (Groups *groups, TopoGroupShape *out)
     out->domains = 0;
     add_all_groups (groups, out);
   }
-  if (!groups->uniform && machine->paths != NULL)
-    share_inside (groups, out);
+  share_inside (groups, out);
   out->nvls = machine->nvls && out->link_class != TOPO_LINK_CLASS_NONE
               && !topo_link_class_is_pcie ((TopoLinkClass)out->link_class);
-  out->inter_bytes_per_s = inter_rate (groups, out);
+  share_outside (groups, out);
 }
 
 void
@@ -256,4 +236,19 @@ topo_pair_shape (const TopoMachine *machine, guint32 world, guint32 offset, Topo
   Groups groups
       = { .machine = machine, .world = world, .stride = offset, .size = 2, .pairs = TRUE };
   describe (&groups, out);
+}
+
+gboolean
+topo_group_shape_through_host (const TopoMachine *machine, TopoGroupShape *shape)
+{
+  if (machine->pcie_generation == 0 || shape->ranks_per_domain_max > machine->gpus_per_node)
+    return FALSE;
+  shape->nvls = FALSE;
+  if (shape->ranks_per_domain_max < 2)
+    return TRUE;
+  shape->link_class
+      = (guint16)topo_link_class_of (topo_link_kind_of_pcie (machine->pcie_generation), TRUE);
+  shape->intra_bytes_per_s = machine->pcie_bytes_per_s;
+  shape->intra_link = NULL;
+  return TRUE;
 }

@@ -29,6 +29,13 @@ typedef struct {
   double intra_bytes_per_s;     /* peak one direction per GPU inside the domain; 0 if none */
   double inter_bytes_per_s;     /* NIC rate per GPU, one direction, with all siblings sending;
                                    0 when domains == 1 or the network is unknown */
+  /* What binds inside: the first link to fill up with all siblings acting, and a GPU's traffic by
+   * that link's peak. NULL: the links between the members, which no sibling shares. */
+  const TopoLink *intra_link; /* (borrowed, nullable) of the machine's graph */
+  double intra_link_bytes_per_s;
+  /* What binds outside; NULL: NIC ports dealt evenly, or with spine_binds the spine. */
+  const TopoLink *inter_link; /* (borrowed, nullable) of the machine's graph */
+  gboolean spine_binds;
 } TopoGroupShape;
 
 /*
@@ -45,7 +52,17 @@ void topo_group_shape (const TopoMachine *machine, guint32 world, guint32 stride
 void topo_pair_shape (const TopoMachine *machine, guint32 world, guint32 offset,
                       TopoGroupShape *out);
 
-/* The link that bounds a group of this shape, in words: "NVLink 4, 450 GB/s per GPU", "NIC, InfiniBand
- * 400 Gb/s shared by 2 GPUs". Returns: (owned). */
+/*
+ * The same group where no GPU copies to another directly (NCCL_P2P_DISABLE): members of a node talk
+ * over PCIe through host memory. FALSE, with *shape untouched: the PCIe of the machine is unknown,
+ * or a domain in use is more than one node.
+ */
+gboolean topo_group_shape_through_host (const TopoMachine *machine, TopoGroupShape *shape);
+
+/*
+ * The link that bounds a group of this shape, in words: "nvlink4, 450 GB/s per GPU one way",
+ * "NIC 100 Gb/s efa shared by 2 GPUs, 6.25 GB/s per GPU one way", "inter-socket CPU0-CPU1, 10.0
+ * GB/s per GPU one way". Returns: (owned).
+ */
 char *topo_group_bottleneck (const TopoMachine *machine, const TopoGroupShape *shape);
 G_END_DECLS

@@ -420,25 +420,11 @@ say_all (Walk *walk)
                     sketch->switches->len);
 }
 
-/* NUMA nodes that are not told (numaid="-1" of virtual machines) get the least free numbers. */
+/* numaid="-1" of virtual machines. */
 static void
 number_numas (Walk *walk)
 {
-  GArray *numas = walk->sketch->numas;
-  guint numbered = 0;
-  for (guint i = 0; i < numas->len; i++) {
-    SketchNuma *numa = &g_array_index (numas, SketchNuma, i);
-    gint32 number = 0;
-    if (numa->number >= 0)
-      continue;
-    for (guint j = 0; j < numas->len; j++)
-      if (g_array_index (numas, SketchNuma, j).number == number) {
-        number++;
-        j = (guint)-1;
-      }
-    numa->number = number;
-    numbered++;
-  }
+  guint numbered = sketch_number_numas (walk->sketch);
   if (numbered > 0)
     reading_assume (walk->reading, "numa", "the numbers of %u NUMA nodes are not told", numbered);
 }

@@ -178,8 +178,6 @@ pair_cell (const Matrix *matrix, guint a, guint b, guint *asymmetric)
     reading_note (matrix->reading, "the matrix is not symmetric: %s-%s is %s one way, %s the other",
                   name_of (matrix, a), name_of (matrix, b), there, back);
   }
-  if (x >= SMI_CELL_NVLINK && y >= SMI_CELL_NVLINK)
-    return MIN (x, y);
   if (x >= SMI_CELL_NVLINK || y >= SMI_CELL_NVLINK)
     return MIN (x, y);
   return MAX (x, y);

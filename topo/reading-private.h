@@ -26,6 +26,11 @@ gboolean read_nccl_tests_text (const char *data, gsize length, TopoReading *read
 gboolean read_nccl_tests_json (const char *data, gsize length, TopoReading *reading,
                                GError **error);
 
+/* Appends a [measured …] group for every curve of reading->measurements. Returns how many. */
+guint measured_append (GString *out, const TopoReading *reading);
+/* options->machine with what was measured, as the machine of @reading. */
+gboolean reading_attach (TopoReading *reading, const TopoReadOptions *options, GError **error);
+
 /* Resolves the GPU, writes the machine file and reads it. */
 gboolean reading_finish (TopoReading *reading, Sketch *sketch, const TopoReadOptions *options,
                          GError **error);

@@ -193,7 +193,8 @@ fill (TopoReading *reading, const char *data, gsize length, const TopoReadOption
            && reading_finish (reading, sketch, options, error);
   }
   if (measurement_readers[reading->format] != NULL)
-    return measurement_readers[reading->format](data, length, reading, error);
+    return measurement_readers[reading->format](data, length, reading, error)
+           && (options->machine == NULL || reading_attach (reading, options, error));
   g_set_error (error, TOPO_ERROR, TOPO_ERROR_PARSE,
                length == 0 ? "empty, expected a topology"
                            : "not a topology: found neither an nvidia-smi topo matrix, NCCL or "

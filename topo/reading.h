@@ -3,7 +3,8 @@
  * A reader turns `nvidia-smi topo -m` text, NCCL's or hwloc's XML into the same machine file a
  * user would write; the graph is that file's. What the description does not tell (GPU model, link
  * rates) stays unknown there; what was inferred is said in assumed, what was odd in notes.
- * Outputs of nvbandwidth and nccl-tests are measurements, without a graph.
+ * Outputs of nvbandwidth and nccl-tests are measurements, without a graph; collectives measured on
+ * a machine that is named become part of its file.
  */
 #pragma once
 #include "topo/cluster.h"

@@ -4,29 +4,39 @@
 #include <math.h>
 #include <string.h>
 
-/* Model by PCI id, then by product name; the catalog may have neither. (owned) or NULL. */
-static TopoGpu *
-guess_gpu (TopoReading *reading, const Sketch *sketch, const BaseCatalog *catalog)
+static const TopoGpu *
+find_by_pci_id (const TopoGpuTable *table, const char *pci_id)
 {
-  g_autoptr (TopoGpuTable) table = NULL;
-  const TopoGpu *found = NULL;
-  if (catalog == NULL || (sketch->gpu_pci_id == NULL && sketch->gpu_product == NULL))
-    return NULL;
-  table = topo_gpu_table_new (catalog, NULL);
-  for (guint i = 0; table != NULL && sketch->gpu_pci_id != NULL && i < topo_gpu_table_size (table);
-       i++) {
+  for (guint i = 0; pci_id != NULL && i < topo_gpu_table_size (table); i++) {
     const TopoGpu *gpu = topo_gpu_table_get (table, i);
-    if (g_strv_contains ((const char *const *)gpu->pci_ids, sketch->gpu_pci_id))
-      found = gpu;
+    if (g_strv_contains ((const char *const *)gpu->pci_ids, pci_id))
+      return gpu;
   }
-  if (found == NULL && table != NULL && sketch->gpu_product != NULL)
-    found = topo_gpu_table_find (table, sketch->gpu_product, NULL);
+  return NULL;
+}
+
+/* Model by PCI id, then by product name. *out: (owned), NULL where the catalog has neither. FALSE:
+ * the catalog cannot be read. */
+static gboolean
+guess_gpu (TopoReading *reading, const Sketch *sketch, const BaseCatalog *catalog, TopoGpu **out,
+           GError **error)
+{
+  *out = NULL;
+  if (catalog == NULL || (sketch->gpu_pci_id == NULL && sketch->gpu_product == NULL))
+    return TRUE;
+  g_autoptr (TopoGpuTable) table = topo_gpu_table_new (catalog, error);
+  if (table == NULL)
+    return FALSE;
+  const TopoGpu *found = find_by_pci_id (table, sketch->gpu_pci_id);
+  if (found != NULL)
+    reading_assume (reading, "gpu", "%s, by its PCI id %s", found->slug, sketch->gpu_pci_id);
+  else if (sketch->gpu_product != NULL
+           && (found = topo_gpu_table_find (table, sketch->gpu_product, NULL)) != NULL)
+    reading_assume (reading, "gpu", "%s, by its name %s", found->slug, sketch->gpu_product);
   if (found == NULL)
-    return NULL;
-  reading_assume (reading, "gpu", "%s, by %s %s", found->slug,
-                  sketch->gpu_product != NULL ? "its name" : "its PCI id",
-                  sketch->gpu_product != NULL ? sketch->gpu_product : sketch->gpu_pci_id);
-  return topo_gpu_load (catalog, found->slug, NULL);
+    return TRUE;
+  *out = topo_gpu_load (catalog, found->slug, error);
+  return *out != NULL;
 }
 
 static void
@@ -58,8 +68,8 @@ resolve_gpu (TopoReading *reading, const Sketch *sketch, const TopoReadOptions *
     return FALSE;
   if (name != NULL && strcmp (name, "unknown") != 0)
     return (*out = topo_gpu_load (options->catalog, name, error)) != NULL;
-  if (sketch->n_gpus > 0)
-    *out = guess_gpu (reading, sketch, options->catalog);
+  if (sketch->n_gpus > 0 && !guess_gpu (reading, sketch, options->catalog, out, error))
+    return FALSE;
   if (*out == NULL)
     say_gpu_unknown (reading, sketch);
   return TRUE;
@@ -167,6 +177,38 @@ open_base (const Sketch *sketch, const TopoReadOptions *options, GError **error)
   return NULL;
 }
 
+/* What sketch_to_ini() takes from --machine beside links that the file does not show. */
+static void
+say_base (TopoReading *reading, const Sketch *sketch, BaseIni *base, const char *name)
+{
+  static const char *const kept[] = { "p2p", "inter_socket" };
+  for (guint i = 0; sketch->numas->len > 0 && i < G_N_ELEMENTS (kept); i++) {
+    const char *value = base_ini_get_string_or (base, "pcie", kept[i], NULL);
+    if (value != NULL
+        && (i == 0 || (sketch->numas->len > 1 && isnan (sketch->inter_socket_bytes_per_s))))
+      reading_assume (reading, kept[i], "%s, of %s", value, name);
+  }
+  guint64 nics = 0;
+  if (base_ini_has_group (base, "network"))
+    base_ini_get_count_optional (base, "network", "nics", 1, 64, &nics, NULL);
+  if (nics > 0 && (sketch->n_nics == 0 || sketch->n_nics == nics))
+    reading_assume (reading, "network", "of %s", name);
+  else if (nics > 0)
+    reading_assume (reading, "network",
+                    "unknown: that of %s was left out, it has %" G_GUINT64_FORMAT
+                    " NICs and this file %u",
+                    name, nics, sketch->n_nics);
+}
+
+static void
+say_nvls (TopoReading *reading, const TopoGpu *gpu, const SketchWiring *wiring)
+{
+  if (wiring->wiring == TOPO_WIRING_SWITCH && gpu != NULL && gpu->has_direct
+      && topo_link_kind_switch_reduces (gpu->direct))
+    reading_assume (reading, "nvls", "yes: the switches of %s can reduce",
+                    topo_link_kind_name (gpu->direct));
+}
+
 static gboolean
 build (TopoReading *reading, const Sketch *sketch, TopoGpu *gpu, BaseIni *base, GError **error)
 {
@@ -215,8 +257,12 @@ reading_finish (TopoReading *reading, Sketch *sketch, const TopoReadOptions *opt
     return FALSE;
   if (base != NULL && !sketch->links_seen)
     reading_assume (reading, "links", "of %s", options->machine);
-  else
+  else {
     say_wiring (reading, sketch, &wiring);
+    say_nvls (reading, gpu, &wiring);
+  }
+  if (base != NULL)
+    say_base (reading, sketch, base, options->machine);
   say_rates (reading, sketch, gpu, &wiring);
   return build (reading, sketch, g_steal_pointer (&gpu), base, error);
 }

@@ -48,6 +48,32 @@ sketch_add_numa (Sketch *sketch, gint32 number, gint32 socket)
   return sketch->numas->len - 1;
 }
 
+gboolean
+sketch_has_numa (const Sketch *sketch, gint32 number)
+{
+  for (guint i = 0; i < sketch->numas->len; i++)
+    if (g_array_index (sketch->numas, SketchNuma, i).number == number)
+      return TRUE;
+  return FALSE;
+}
+
+guint
+sketch_number_numas (Sketch *sketch)
+{
+  guint numbered = 0;
+  for (guint i = 0; i < sketch->numas->len; i++) {
+    SketchNuma *numa = &g_array_index (sketch->numas, SketchNuma, i);
+    gint32 number = 0;
+    if (numa->number >= 0)
+      continue;
+    while (sketch_has_numa (sketch, number))
+      number++;
+    numa->number = number;
+    numbered++;
+  }
+  return numbered;
+}
+
 guint
 sketch_add_bridge (Sketch *sketch, gint32 numa)
 {

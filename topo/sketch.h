@@ -26,7 +26,7 @@ typedef struct {
 } SketchDevice;
 
 typedef struct {
-  gint32 number; /* the system's; -1 unknown until sketch_number_numas() */
+  gint32 number; /* the system's; -1 unknown until sketch_number_numas () */
   gint32 socket; /* -1 unknown */
 } SketchNuma;
 
@@ -44,7 +44,6 @@ typedef struct {
   double link_bytes_per_s;         /* of one; NaN unknown */
   double cpu_bytes_per_s;          /* coherent link of each GPU to its CPU; 0 none */
   double inter_socket_bytes_per_s; /* NaN unknown */
-  TopoFabric fabric;               /* NONE unknown */
   char *gpu_product;               /* (owned, nullable) what the file calls the GPUs */
   char *gpu_pci_id;                /* (owned, nullable) "10de:2330" */
   char *source;                    /* (owned) what the file is */
@@ -55,6 +54,9 @@ void sketch_free (Sketch *sketch);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Sketch, sketch_free)
 
 guint sketch_add_numa (Sketch *sketch, gint32 number, gint32 socket);
+gboolean sketch_has_numa (const Sketch *sketch, gint32 number);
+/* NUMA nodes that are not told get the least free numbers. Returns how many. */
+guint sketch_number_numas (Sketch *sketch);
 guint sketch_add_bridge (Sketch *sketch, gint32 numa);
 guint sketch_add_switch (Sketch *sketch, SketchPlace place, guint generation, guint lanes);
 

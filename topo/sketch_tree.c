@@ -155,39 +155,19 @@ numa_number (const Tree *tree, guint leader)
   return -1;
 }
 
-static gboolean
-number_is_taken (const Sketch *sketch, gint32 number)
-{
-  for (guint i = 0; i < sketch->numas->len; i++)
-    if (g_array_index (sketch->numas, SketchNuma, i).number == number)
-      return TRUE;
-  return FALSE;
-}
-
 /* NUMA nodes in the order of their first device; those not told get the least free numbers. */
 static guint
 add_numas (Tree *tree, gint32 *numa_of)
 {
   const guint n = tree->relations->n;
-  guint numbered = 0;
   for (guint i = 0; i < n; i++)
     if (tree->set[SKETCH_NODE][i] == i) {
       gint32 number = numa_number (tree, i);
-      if (number >= 0 && number_is_taken (tree->sketch, number))
+      if (number >= 0 && sketch_has_numa (tree->sketch, number))
         number = -1; /* two sets that name one node stay apart: the relations win */
       numa_of[i] = (gint32)sketch_add_numa (tree->sketch, number, -1);
     }
-  for (guint i = 0; i < tree->sketch->numas->len; i++) {
-    SketchNuma *numa = &g_array_index (tree->sketch->numas, SketchNuma, i);
-    gint32 free_number = 0;
-    if (numa->number >= 0)
-      continue;
-    while (number_is_taken (tree->sketch, free_number))
-      free_number++;
-    numa->number = free_number;
-    numbered++;
-  }
-  return numbered;
+  return sketch_number_numas (tree->sketch);
 }
 
 /* Sets at @level among the informed devices of the set of @i one level up. */

@@ -127,7 +127,8 @@ smi_device_of (const char *word)
   return is_name (at) ? at : NULL;
 }
 
-gboolean
+/* Words that stand over the affinity columns, also glued or cut. */
+static gboolean
 smi_is_affinity_word (const char *word)
 {
   static const char *const words[] = { "CPU", "NUMA", "Numa", "Affinity", "ID", NULL };

@@ -18,8 +18,6 @@ gboolean smi_parse_cell (const char *word, guint16 *out);
 gboolean smi_is_p2p_word (const char *word);
 /* The device at the end of @word ("<stdout>:GPU0" -> "GPU0"), or NULL. (borrowed) */
 const char *smi_device_of (const char *word);
-/* Words that stand over the affinity columns, also glued or cut. */
-gboolean smi_is_affinity_word (const char *word);
 /* Appends the names glued in @word ("GPU0GPU1mlx5_0CPU") to @names. FALSE when one is no device;
  * *out_affinity is set when the affinity columns began. */
 gboolean smi_split_names (const char *word, GPtrArray *names, gboolean *out_affinity);

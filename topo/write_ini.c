@@ -1,4 +1,5 @@
 /* topo/write_ini.c - a sketch as a machine file to edit. */
+#include "topo/machine-private.h"
 #include "topo/sketch.h"
 #include <math.h>
 #include <string.h>
@@ -76,9 +77,8 @@ append_pairs (GString *out, const Sketch *sketch, gboolean counted)
 static void
 append_islands (GString *out, const Sketch *sketch, const SketchWiring *wiring)
 {
-  guint64 all = sketch->n_gpus == 64 ? G_MAXUINT64 : (G_GUINT64_CONSTANT (1) << sketch->n_gpus) - 1;
   const char *separator = "";
-  if (wiring->n_islands != 1 || wiring->islands[0] != all) {
+  if (wiring->n_islands != 1 || wiring->islands[0] != machine_first_bits (sketch->n_gpus)) {
     g_string_append (out, "joined = ");
     for (guint i = 0; i < wiring->n_islands; i++) {
       g_string_append (out, i > 0 ? " | " : "");
@@ -127,7 +127,7 @@ append_links (GString *out, const Sketch *sketch, const TopoGpu *gpu)
     return;
   append_link_rates (out, sketch, &wiring, gpu);
   if (wiring.wiring == TOPO_WIRING_SWITCH && gpu != NULL && gpu->has_direct
-      && (gpu->direct == TOPO_LINK_NVLINK4 || gpu->direct == TOPO_LINK_NVLINK5))
+      && topo_link_kind_switch_reduces (gpu->direct))
     g_string_append (out, "nvls = yes\n");
   if (sketch->cpu_bytes_per_s > 0)
     append_rate_key (out, "cpu_rate", sketch->cpu_bytes_per_s);
@@ -185,10 +185,12 @@ append_pcie (GString *out, const Sketch *sketch, BaseIni *base)
   append_class_rates (out, "uplink", (const SketchDevice *)(void *)sketch->switches->data,
                       sketch->switches->len, generation);
   append_class_rates (out, "nic", sketch->nics, sketch->n_nics, generation);
-  append_rate_key (out, "inter_socket", sketch->inter_socket_bytes_per_s);
+  if (sketch->numas->len > 1)
+    append_rate_key (out, "inter_socket", sketch->inter_socket_bytes_per_s);
   for (guint i = 0; base != NULL && i < G_N_ELEMENTS (kept); i++) {
     const char *value = base_ini_get_string_or (base, "pcie", kept[i], NULL);
-    if (value != NULL && (i == 0 || isnan (sketch->inter_socket_bytes_per_s)))
+    if (value != NULL
+        && (i == 0 || (sketch->numas->len > 1 && isnan (sketch->inter_socket_bytes_per_s))))
       g_string_append_printf (out, "%s = %s\n", kept[i], value);
   }
 }

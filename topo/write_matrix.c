@@ -126,12 +126,9 @@ devices_of (const TopoMachine *machine, guint32 *n_gpus)
 {
   const TopoGraph *graph = machine->graph;
   GArray *devices = g_array_new (FALSE, FALSE, sizeof (guint32));
-  guint32 nodes = machine->gpus_per_node == 0 ? 1 : machine->domain_size / machine->gpus_per_node;
-  guint32 nics = topo_graph_count (graph, TOPO_VERTEX_NIC);
-  if (machine->wiring == TOPO_WIRING_TORUS)
-    nodes = 1;
+  guint32 nics = topo_graph_count (graph, TOPO_VERTEX_NIC) / topo_machine_nodes_shown (machine);
   *n_gpus = machine->gpus_per_node;
-  for (guint32 i = 0; i < machine->gpus_per_node + nics / MAX (nodes, 1); i++) {
+  for (guint32 i = 0; i < machine->gpus_per_node + nics; i++) {
     gboolean is_gpu = i < *n_gpus;
     gint64 v = topo_graph_find (graph, is_gpu ? TOPO_VERTEX_GPU : TOPO_VERTEX_NIC,
                                 is_gpu ? i : i - *n_gpus);

@@ -33,6 +33,8 @@ open_job (guint32 *out_rank, guint32 *out_world, GError **error)
   MPI_Comm_set_errhandler (MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   for (guint i = 0; i < EXEC_MAX_SLOTS; i++)
     requests[i] = MPI_REQUEST_NULL;
+  for (guint i = 0; i < EXEC_MAX_GROUPS; i++)
+    groups[i] = MPI_COMM_NULL;
   MPI_Comm_rank (MPI_COMM_WORLD, &rank);
   MPI_Comm_size (MPI_COMM_WORLD, &world);
   *out_rank = (guint32)rank;
@@ -45,6 +47,9 @@ make_group (guint id, guint32 base, guint32 size, guint32 stride, GError **error
 {
   (void)size;
   (void)stride;
+  if (groups[id] != MPI_COMM_NULL
+      && !check_mpi (MPI_Comm_free (&groups[id]), "MPI_Comm_free", error))
+    return FALSE;
   if (!check_mpi (MPI_Comm_split (MPI_COMM_WORLD, (int)base, 0, &groups[id]), "MPI_Comm_split",
                   error))
     return FALSE;

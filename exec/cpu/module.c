@@ -5,6 +5,7 @@
 #include <gmodule.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 G_MODULE_EXPORT const ExecBackend *plait_backend (void);
 
@@ -66,6 +67,16 @@ synchronize (void)
 {
 }
 
+/* Second number of statm: pages in memory. */
+static guint64
+resident_bytes (void)
+{
+  g_autofree char *text = NULL;
+  const char *space
+      = g_file_get_contents ("/proc/self/statm", &text, NULL, NULL) ? strchr (text, ' ') : NULL;
+  return space != NULL ? g_ascii_strtoull (space, NULL, 10) * (guint64)sysconf (_SC_PAGESIZE) : 0;
+}
+
 static const ExecBackend backend = {
   .name = "cpu",
   .version = version,
@@ -99,6 +110,7 @@ static const ExecBackend backend = {
   .loss_finish = cpu_loss_finish,
   .loss_grad = cpu_loss_grad,
   .adam = cpu_adam,
+  .resident_bytes = resident_bytes,
 };
 
 const ExecBackend *

@@ -56,22 +56,26 @@ for group in ("peak", "memory", "links"):
     allow("gpu", group, "source", "missing empty", "text for people; [gpu] source is needed")
 allow("gpu", "memory", "l2", "zero missing", "unknown")
 allow("gpu", "memory", "label_gb usable_reading", "missing", "unknown")
+allow("gpu", "memory", "reserved", "zero", "a driver that keeps nothing")
 allow("gpu", "peak", "fp32 tf32 fp16 bf16 fp8 fp4 clock", "missing", "unknown: a job in that type is refused")
-allow("gpu", "links", "pcie c2c_rate", "missing", "unknown, none")
+allow("gpu", "links", "pcie c2c_rate copy_ratio", "missing", "unknown, none")
 
 allow("profile", "profile", "frameworks", "missing empty", "no measured run is taken for this profile's")
-for group, keys in {"kernels": "fused_norm fused_activation fused_rope fused_residual fused_cross_entropy compiled keeps_everything "
-                               "grouped_gemm dummy_wgrad", "communication": "overlap_dp overlap_tp overlap_p2p reshard_after_forward",
-                    "states": "shards_main_grad_zero1", "allocator": "expandable_segments"}.items():
+for group, keys in {"kernels": "fused_norm fused_activation fused_residual fused_cross_entropy compiled keeps_everything "
+                               "checkpoints_on_host selective_by_op grouped_gemm dummy_wgrad recompute_stops_early",
+                    "communication": "all_reduces_zero1 overlap_param_gather overlap_dp overlap_tp overlap_p2p reshard_after_forward keeps_stage_output",
+                    "states": "shards_main_grad_zero1 offloads_optimizer", "allocator": "expandable_segments"}.items():
     allow("profile", group, keys, "zero", "0 is no")
 allow("profile", "states", "param_bytes grad_bytes main_grad_bytes master_bytes moment_bytes step_copy_bytes", "zero",
       "a framework that keeps no such copy; weights are in param or master")
-allow("profile", "communication", "bucket_elements max_zero_with_pp", "zero", "no buckets; no ZeRO with pipelines")
+allow("profile", "states_fp16", "main_grad_bytes step_copy_bytes", "zero missing", "as above; those of [states]")
+allow("profile", "communication", "bucket_elements live_elements max_zero max_zero_with_pp", "zero", "no buckets; no ZeRO with pipelines")
+allow("profile", "communication", "max_zero", "missing", "all of ZeRO")
 allow("profile", "loss", "logits_peak_bytes logits_kept_bytes", "zero", "logits are not materialised")
 allow("profile", "model", "balances_by_cost moe_needs_sp", "zero", "0 is no")
 allow("profile", "allocator", "context", "zero", "counted elsewhere")
-allow("profile", "row_defaults", "sp cp pp vpp ep shard recompute dtype attn", "missing", "the framework has no habit")
-allow("profile", "row_defaults", "sp", "zero", "0 is no")
+allow("profile", "row_defaults", "sp cp pp vpp ep shard recompute dtype attn dropout", "missing", "the framework has no habit")
+allow("profile", "row_defaults", "sp dropout", "zero", "0 is no")
 allow("profile", "row_defaults", "shard recompute attn", ANY.replace(" empty", ""), "words that validate reads, row by row")
 
 DEFAULTED = "the group of the GPU, fabric or profile at work states it; refused where that one lacks it too"
@@ -80,23 +84,27 @@ allow("calibration", "fabric", "bandwidth hop straggler", "missing", DEFAULTED)
 allow("calibration", "fabric", "hop straggler", "zero", "costs nothing")
 allow("calibration", "link", "base hop", "zero", "costs nothing")
 allow("calibration", "link", "bulk_shard alltoall_copy", "zero", "one protocol for all sizes; no copy to oneself")
-allow("calibration", "collective", "bulk_base node_fill fill network_ring_fill broadcast_hops torch_loop one_process", "zero",
+allow("calibration", "collective", "bulk_base low_rise low_fill bulk_fill fill network_ring_fill broadcast_hops torch_loop one_process", "zero",
       "costs nothing")
-allow("calibration", "collective", "alltoall_low broadcast_eager", "zero", "the bulk protocol at all sizes; no message is eager")
+allow("calibration", "collective", "alltoall_low broadcast_eager low_rise_shard network_rise network_rise_shard pat_hop pat_rank sharp_latency", "zero", "the bulk protocol at all sizes; no message is eager")
 allow("calibration", "link", "assumed", "missing", "measured")
 allow("calibration", "profile", "assumed", "missing", "measured")
+allow("calibration", "gpu", "padding", "missing", DEFAULTED)
 allow("calibration", "gpu", "gpus", ANY, "names of GPUs, of files that may come later")
 allow("calibration", "gpu", "accumulate attention_backward attention_flash attention_fused attention_half_dim attention_portable "
       "attention_unfused ceiling_16bit ceiling_fp8 cublas_workspace feed gemm_memory hbm k0 launch long_loss mxfp8 nvls_share "
       "power power_exponent split step wave", "missing", DEFAULTED)
-allow("calibration", "gpu", "accumulate attention_half_dim cublas_workspace k0 launch long_loss nvls_share power_exponent split wave",
+allow("calibration", "gpu", "accumulate attention_half_dim cublas_workspace k0 launch long_loss nvls_share padding power_exponent split warm_l2 wave",
       "zero", "the effect is absent")
-allow("calibration", "memory", "allocated_extra communicator context sigma_assumed", "zero", "the effect is absent")
-allow("calibration", "profile", "attention_portable host_layer memory_factor need overlap_dp overlap_ep overlap_tp overlap_wgrad "
-      "p2p_host reserved sigma", "missing", DEFAULTED)
+allow("calibration", "memory", "allocated_extra communicator sigma_assumed sigma_moe sigma_unseen", "zero", "the effect is absent")
+allow("calibration", "profile", "attention_portable host_layer memory_factor need need_changing overlap_dp overlap_ep overlap_tp overlap_wgrad "
+      "p2p_host reserved sigma sigma_need", "missing", DEFAULTED)
+allow("calibration", "gpu", "embed norm rope act_mul add cross_entropy adam", "missing", "nobody measured this kernel: as the bytes say")
+allow("calibration", "profile", "step_corrections overhead", "missing", "all corrections; no overhead")
+allow("calibration", "profile", "step_corrections overhead", "zero", "the effect is absent")
 allow("calibration", "profile", "attention_portable host_layer overlap_dp overlap_ep overlap_tp overlap_wgrad p2p_host", "zero",
       "the effect is absent")
-allow("calibration", "step", "align_loss alltoall_steps bubble collective_delta expert_host fixed misalign_loss sinks moe_host nvls_latency p2p "
+allow("calibration", "step", "align_loss alltoall_steps bubble collective_delta expert_host fixed graph_layer graph_full host_adam misalign_loss sinks moe_host nvls_latency p2p "
       "p2p_interleaved score_backward score_forward stage_imbalance unoverlapped_tp", "zero", "the effect is absent")
 allow("calibration", "uncertainty", "sigma_assumed sigma_scale", "zero", "no spread")
 
@@ -126,7 +134,7 @@ for model, key in (("llama-3.1-8b", "max_position_embeddings"), ("mixtral-8x7b",
                    ("deepseek-v2-lite", "max_position_embeddings"), ("deepseek-v2-lite", "num_key_value_heads")):
     CONFIG[model, key] = UNREAD[key]
 
-FLAGS = {("--dropout", "zero"): "no dropout", ("--max-oom-risk", "zero"): "no risk at all", ("--layout", "empty"): "all defaults"}
+FLAGS = {("--dropout", "zero"): "no dropout", ("--seed", "zero"): "the default", ("--max-oom-risk", "zero"): "no risk at all", ("--layout", "empty"): "all defaults"}
 for name in ("negative", "zero", "nan", "inf", "1e30", "2^63", "2^64", "empty", "unit", "long", "blank", "line"):
     FLAGS["topo --machine", name] = "read only where the file is partial"
 

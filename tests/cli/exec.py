@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """plait exec as a user runs it: splits that are right, faults that are found, ranks that die.
 
-usage: exec.py PLAIT layouts|pairs|inject|faults
+usage: exec.py PLAIT layouts|pairs|inject|faults|memory|memory_all
 """
 import json
 import os
@@ -58,6 +58,36 @@ def inject():
                           ("stale_gather", "tp=2,sp=1")):
         verify(2, layout, "--inject", fault, expect=1)
     verify(2, "pp=2", "--inject", "wrong_dp_average", expect=2)
+
+
+PEAK_LAYOUTS = (
+    (1, "mbs=1"), (1, "mbs=2"), (1, "mbs=4,recompute=full"), (1, "mbs=2,attn=unfused"),
+    (1, "mbs=2,recompute=selective:core_attn"), (2, "tp=2"), (2, "tp=2,sp=1"), (2, "tp=2,sp=1,mbs=2,recompute=full"),
+    (2, "pp=2"), (2, "pp=2,mbs=2"), (2, "pp=2,vpp=2,overlap_p2p=1"), (2, "pp=2,schedule=gpipe"), (2, "dp=2"),
+    (2, "dp=2,zero=1"), (2, "dp=2,mbs=2,attn=unfused"), (4, "tp=2,pp=2"), (4, "tp=2,sp=1,dp=2,zero=1"),
+    (4, "pp=2,dp=2,zero=1"), (4, "tp=4,sp=1"), (4, "pp=4"))
+
+
+def peaks(model, layouts, *more):
+    """Bytes that the allocator counted at its peak, against those predicted without running anything."""
+    for ranks, layout in layouts:
+        done = subprocess.run([PLAIT, "exec", "--model", model, "--ranks", str(ranks), "--layout", layout, "--steps", "1",
+                               "--warmup", "0", "--json", *more], capture_output=True, text=True, timeout=300)
+        check(done.returncode == 0, f"{model}, {layout}: exit {done.returncode}: {done.stderr.strip()[:300]}")
+        if done.returncode == 0:
+            answer = json.loads(done.stdout)
+            got, want = answer["measured"]["peak_bytes"], answer["predicted"]["peak_bytes"]
+            check(got == want and got > 0, f"{model}, {layout}: peak {got}, predicted {want}")
+
+
+def memory(all_layouts=False):
+    big = os.path.join(os.path.dirname(MODEL), "exec_50m.ini")
+    peaks("tiny", PEAK_LAYOUTS if all_layouts else PEAK_LAYOUTS[::4], "--seq", "32", "--global-batch", "8")
+    peaks(big, PEAK_LAYOUTS if all_layouts else PEAK_LAYOUTS[13::20])
+
+
+def memory_all():
+    memory(True)
 
 
 def ranks_of(marker):
@@ -134,5 +164,6 @@ if shutil.which("mpirun") is None:
     sys.exit(77)
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    {"layouts": layouts, "pairs": pairs, "inject": inject, "faults": faults}[WHAT]()
+    {"layouts": layouts, "pairs": pairs, "inject": inject, "faults": faults, "memory": memory,
+     "memory_all": memory_all}[WHAT]()
 sys.exit(1 if failures else 0)

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""plait calibrate on this host, as a user runs it: kept whole through kill -9, slow devices named.
+
+usage: calibrate.py PLAIT kill|kill_all|slow|forms
+"""
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+
+PLAIT, WHAT = os.path.abspath(sys.argv[1]), sys.argv[2]
+failures = []
+
+
+def check(condition, what):
+    if not condition:
+        failures.append(what)
+        print("FAILED: " + what)
+
+
+def command(database, *more):
+    return [PLAIT, "calibrate", "--backend", "cpu", "--ranks", "2", "--db", database, "--quiet", *more]
+
+
+def run(words, expect=0, env=None):
+    done = subprocess.run(words, capture_output=True, text=True, timeout=240, env=env)
+    check(done.returncode == expect, f"{' '.join(words[1:])}: exit {done.returncode}, expected {expect}: "
+                                     f"{done.stderr.strip()[:300]}")
+    return done
+
+
+def answer(words, env=None):
+    done = run(words + ["--json"], env=env)
+    return json.loads(done.stdout) if done.returncode == 0 else {}
+
+
+def rows(database, sql):
+    with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def ranks_alive(marker):
+    """Processes, other than zombies, that were started with the database's name."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = open(f"/proc/{pid}/cmdline", errors="replace").read().split("\0")
+        except OSError:
+            continue
+        if marker in words:
+            found.append(int(pid))
+    return found
+
+
+def gone(marker):
+    for _ in range(100):
+        if not ranks_alive(marker):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def kill(times=3):
+    """Killed at random moments: the file is whole, nobody stays, what was stored is not measured again."""
+    random.seed(6)
+    database = os.path.join(os.getcwd(), "kill.db")
+    budget = ["--budget", "4s"]
+    stored = 0
+    for i in range(times):
+        job = subprocess.Popen(command(database, *budget), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(random.uniform(0.05, 3))
+        job.send_signal(signal.SIGKILL)
+        job.wait()
+        check(gone(database), f"kill {i}: ranks stay behind")
+        if not os.path.exists(database):
+            continue
+        check(rows(database, "PRAGMA integrity_check") == [("ok",)], f"kill {i}: the database is not whole")
+        if not rows(database, "SELECT 1 FROM sqlite_schema WHERE name = 'calibration_point'"):
+            continue
+        # the rows of a benchmark come together: a program's has its step
+        half = rows(database, "SELECT count(*) FROM (SELECT benchmark FROM calibration_point WHERE benchmark LIKE 'program%' "
+                              "AND status = 'measured' GROUP BY run_id, benchmark HAVING sum(kind = 'step') <> 1)")
+        check(half == [(0,)], f"kill {i}: half a benchmark was stored")
+        now = rows(database, "SELECT count(DISTINCT benchmark) FROM calibration_point")[0][0]
+        check(now >= stored, f"kill {i}: {stored} benchmarks were known, now {now}")
+        stored = now
+    last = answer(command(database, *budget))
+    done = rows(database, "SELECT benchmark FROM calibration_point GROUP BY benchmark "
+                          "HAVING count(DISTINCT run_id) > 1 AND sum(status = 'measured') > 0")
+    check(done == [], f"measured twice: {done[:3]}")
+    check(last.get("benchmarks", {}).get("known", 0) >= stored, f"the rerun knows {last.get('benchmarks')}, {stored} were stored")
+    status = rows(database, "SELECT status, count(*) FROM run WHERE command = 'calibrate' GROUP BY status")
+    check(dict(status).get("running", 0) == 0 and dict(status).get("done") == 1, f"the runs say {status}")
+    print(f"{times} kills, {stored} benchmarks stored before the last run, {last.get('benchmarks')}")
+
+
+def kill_all():
+    kill(20)
+
+
+def slow():
+    """A device that takes 1.6 times as long for all compute is named, and no other."""
+    database = os.path.join(os.getcwd(), "slow.db")
+    env = dict(os.environ, PLAIT_TEST_SLOW_RANK="1:1.6")
+    warnings = [w for w in answer(command(database, "--budget", "6s"), env=env).get("warnings", []) if "GEMM" in w]
+    check(len(warnings) == 1 and "rank 1" in warnings[0], f"a slow rank 1: the warnings are {warnings}")
+
+
+def forms():
+    """What is stored can be shown, compared, planned with, refitted from runs; bad words are refused."""
+    database = os.path.join(os.getcwd(), "forms.db")
+    made = answer(command(database, "--budget", "3s", "--name", "first"))
+    numbers = {p["name"]: p for p in made.get("parameters", [])}
+    check(made.get("name") == "first" and "gpu cpu: hbm" in numbers, f"made {made.get('name')}, {list(numbers)[:4]}")
+    shown = answer([PLAIT, "calibrate", "--show", "first", "--db", database])
+    check(shown.get("parameters") == made.get("parameters"), "--show does not show what was made")
+    predict = [PLAIT, "predict", "--model", "tiny", "--machine", "live", "--gpus", "2", "--profile", "plait", "--layout", "tp=2",
+               "--db", database, "--calibration"]
+    latest, default = answer(predict + ["latest"]), answer(predict + ["default"])
+    check(latest.get("calibration") == "first", f"latest is {latest.get('calibration')}")
+    check(latest.get("step_s") != default.get("step_s"), "the calibration changes nothing")
+    run([PLAIT, "exec", "--model", "tiny", "--ranks", "2", "--layout", "dp=2", "--seq", "16", "--global-batch", "2", "--steps",
+         "2", "--warmup", "0", "--update", "--db", database, "--calibration", "first"])
+    check(rows(database, "SELECT calibration, seq, global_batch FROM exec_run") == [("first", 16, 2)], "exec_run lacks its job")
+    again = answer([PLAIT, "calibrate", "--from-exec", "--ranks", "2", "--name", "second", "--db", database])
+    check(again.get("exec_runs") == 1 and again.get("points", 0) > made.get("points", 0), f"--from-exec used {again.get('points')}")
+    changes = answer([PLAIT, "calibrate", "--compare", "first", "second", "--db", database]).get("changes", [])
+    check(any(c["name"] == "gpu cpu: hbm" and c["a"] == numbers["gpu cpu: hbm"]["value"] for c in changes), "--compare lacks hbm")
+    history = rows(database, "SELECT count(DISTINCT name) FROM calibration_history WHERE key = 'hbm'")
+    check(history == [(3,)], f"calibration_history knows {history}")
+    run([PLAIT, "plan", "--model", "tiny", "--machine", "live", "--gpus", "2", "--profile", "plait", "--calibration", "latest",
+         "--layout", "zero=0", "--db", database, "--quiet"])
+    run([PLAIT, "exec", "best", "--steps", "1", "--warmup", "0", "--db", database])
+    for words in (["calibrate"], ["calibrate", "--show", "--compare", "a", "b"], ["calibrate", "--compare", "a"],
+                  ["calibrate", "--show", "nobody"], ["calibrate", "--backend", "cpu", "--name", "default"],
+                  ["calibrate", "--backend", "cpu", "--budget", "0s"], ["exec", "best", "--model", "tiny"],
+                  ["exec", "--model", "tiny", "--ranks", "1", "--update", "--dry-run"],
+                  ["predict", "--model", "tiny", "--machine", "live", "--gpus", "2", "--calibration", "nobody"]):
+        run([PLAIT, *words, "--db", database], expect=2)
+
+
+if shutil.which("mpirun") is None:
+    sys.exit(77)
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    {"kill": kill, "kill_all": kill_all, "slow": slow, "forms": forms}[WHAT]()
+sys.exit(1 if failures else 0)

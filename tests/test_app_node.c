@@ -1,0 +1,161 @@
+/* The fit of a node: numbers come back from times that they made, a bad point ruins nothing, and
+ * what nothing was measured of keeps its value and its spread. */
+#include "app/node-private.h"
+#include "tests/testutil.h"
+#include "topo/live.h"
+
+#include <math.h>
+
+typedef struct {
+  BaseCatalog *catalog;
+  TopoMachine *machine;
+  ModelProfile *profile;
+  CostCalibration *base;
+  CostNumbers numbers;
+  NodeSetting setting;
+  GPtrArray *benches;
+} Fixture;
+
+static int
+setup (void **state)
+{
+  Fixture *f = g_new0 (Fixture, 1);
+  const TopoReadOptions options = { 0 };
+  g_autoptr (GError) error = NULL;
+  f->catalog = base_catalog_new (NULL, &error);
+  f->machine = topo_machine_new_live (&options, 2, &error);
+  f->profile = model_profile_load (f->catalog, "plait", &error);
+  f->base = cost_calibration_load (f->catalog, "default", &error);
+  assert_true (cost_numbers_init (&f->numbers, f->base, f->machine, f->profile->name, &error));
+  f->setting
+      = (NodeSetting){ .machine = f->machine, .profile = f->profile, .ranks = 2, .budget_s = 60 };
+  f->benches = node_benches_new (&f->setting, &f->numbers);
+  *state = f;
+  return 0;
+}
+
+static int
+teardown (void **state)
+{
+  Fixture *f = *state;
+  if (f == NULL)
+    return 0;
+  g_ptr_array_unref (f->benches);
+  cost_numbers_clear (&f->numbers);
+  cost_calibration_free (f->base);
+  model_profile_free (f->profile);
+  topo_machine_free (f->machine);
+  base_catalog_free (f->catalog);
+  g_free (f);
+  return 0;
+}
+
+/* Every op of every program, as if measured on a device with @numbers. */
+static GPtrArray *
+pretend (Fixture *f, const CostNumbers *numbers)
+{
+  GPtrArray *points = g_ptr_array_new ();
+  NodePricer pricer;
+  node_pricer_init (&pricer, &f->setting, numbers);
+  for (guint i = 0; i < f->benches->len; i++) {
+    NodeBench *bench = g_ptr_array_index (f->benches, i);
+    for (guint j = 0; j < bench->points->len; j++) {
+      NodePoint *point = g_ptr_array_index (bench->points, j);
+      point->measured_s = node_point_s (point, &pricer);
+      point->weight = 1;
+      if (point->kind == NODE_OPS || point->kind == NODE_COLLECTIVE)
+        g_ptr_array_add (points, point);
+    }
+  }
+  return points;
+}
+
+static const NodeValue *
+value_called (const NodeFit *fit, const char *group, const char *key)
+{
+  for (guint i = 0; i < fit->values->len; i++) {
+    const NodeValue *value = &g_array_index (fit->values, NodeValue, i);
+    if (g_str_equal (value->group, group) && g_str_equal (value->key, key))
+      return value;
+  }
+  return NULL;
+}
+
+/* A node whose memory is half as fast, whose rotary kernel takes 4 times, whose link carries 30 %:
+ * rates that only products show are judged by what they predict. */
+static void
+test_numbers_come_back (void **state)
+{
+  Fixture *f = *state;
+  g_auto (NodeFit) fit = { 0 };
+  g_auto (CostNumbers) truth = { 0 };
+  g_autoptr (GError) error = NULL;
+  g_autofree char *text = cost_calibration_format (f->base);
+  assert_true (cost_numbers_init (&truth, f->base, f->machine, f->profile->name, &error));
+  truth.gpu.hbm_ratio *= 0.5;
+  truth.gpu.kernel_factor[MODEL_OP_ROPE] = 4;
+  truth.links[TOPO_LINK_CLASS_SHM].bandwidth_ratio = 0.3;
+  g_autoptr (GPtrArray) points = pretend (f, &truth);
+  assert_true (points->len > 100);
+  NodePoint *bad = g_ptr_array_index (points, points->len / 2);
+  bad->measured_s *= 50; /* a point that something disturbed */
+  assert_true (node_fit_init (&fit, &f->setting, text, "default", &error));
+  assert_true (node_fit_run (&fit, points, FALSE, &error));
+  for (guint i = 0; i < points->len; i++)
+    if (g_ptr_array_index (points, i) != bad)
+      assert_near (fit.fit_s[i], ((NodePoint *)g_ptr_array_index (points, i))->measured_s, 0.1);
+  assert_near (value_called (&fit, "link shm", "bandwidth")->value, 0.3, 0.05);
+  /* hbm and the factors move together; the kernels' ratio to each other is what times tell */
+  assert_near (value_called (&fit, "gpu cpu", "rope")->value
+                   / value_called (&fit, "gpu cpu", "norm")->value,
+               4, 0.1);
+}
+
+/* Three points of GEMMs, 1.5 times slower than predicted: rates follow; attention's stays. */
+static void
+test_three_points_help (void **state)
+{
+  Fixture *f = *state;
+  g_auto (NodeFit) fit = { 0 };
+  g_autoptr (GError) error = NULL;
+  g_autofree char *text = cost_calibration_format (f->base);
+  g_autoptr (GPtrArray) all = pretend (f, &f->numbers);
+  g_autoptr (GPtrArray) three = g_ptr_array_new ();
+  for (guint i = 0; i < all->len && three->len < 3; i++) {
+    NodePoint *point = g_ptr_array_index (all, i);
+    if (g_str_equal (point->word, "gemm") && point->measured_s > 1e-4) {
+      point->measured_s *= 1.5;
+      g_ptr_array_add (three, point);
+    }
+  }
+  assert_int_equal (three->len, 3);
+  assert_true (node_fit_init (&fit, &f->setting, text, "default", &error));
+  assert_true (node_fit_run (&fit, three, FALSE, &error));
+  for (guint i = 0; i < 3; i++)
+    assert_near (fit.fit_s[i], ((NodePoint *)g_ptr_array_index (three, i))->measured_s, 0.1);
+  const NodeValue *attention = value_called (&fit, "gpu cpu", "attention_flash");
+  assert_near (attention->value, attention->prior, 1e-3);
+  assert_near (attention->sd, attention->prior_sd, 1e-3);
+  assert_int_equal (attention->n_points, 0);
+}
+
+/* A host with GPUs is another machine than the numbers here speak of. */
+static gboolean
+is_cpu (void)
+{
+  const TopoReadOptions options = { 0 };
+  g_autoptr (TopoMachine) machine = topo_machine_new_live (&options, 2, NULL);
+  return machine != NULL && g_str_equal (machine->gpu->slug, "cpu");
+}
+
+int
+main (void)
+{
+  if (!is_cpu ())
+    return 77;
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown (test_numbers_come_back, setup, teardown),
+    cmocka_unit_test_setup_teardown (test_three_points_help, setup, teardown),
+  };
+  return cmocka_run_group_tests (tests, NULL, NULL);
+}
