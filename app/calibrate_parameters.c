@@ -57,8 +57,8 @@ const CalibrateParameter calibrate_parameters[] = {
   ONE ("gpu blackwell", "power_exponent"),
   /* networks: what a loaded cluster leaves */
   ONE ("fabric ib", "straggler"),
-  ONE ("fabric efa", "step_hop"),
-  ONE ("fabric efa", "straggler"),
+  { "fabric efa: step_hop", { { "fabric efa", "step_hop" }, { "fabric efa1", "step_hop" } } },
+  { "fabric efa: straggler", { { "fabric efa", "straggler" }, { "fabric efa1", "straggler" } } },
   ONE ("fabric opa", "bandwidth"),
   ONE ("fabric opa", "straggler"),
   /* the step */

@@ -73,6 +73,26 @@ parse_inject (const char *text, const ModelLayout *layout, ExecInject *out, GErr
   return strikes;
 }
 
+/* fp32 where the backend has no other, and for --verify: sums in another order differ by 1e-7 there
+ * and by 1e-2 in bf16, where a fault of that size would pass for rounding. */
+static void
+choose_dtype (const AppExecRequest *request, Plan *plan, char **out_note)
+{
+  ModelDtype asked = plan->layout.dtype;
+  gboolean has_half = plan->exec.backend->bf16 != NULL;
+  gboolean said = strstr (request->layout, "dtype=") != NULL;
+  if (asked != MODEL_DTYPE_FP32)
+    plan->layout.dtype = has_half && !request->verify ? MODEL_DTYPE_BF16 : MODEL_DTYPE_FP32;
+  if (said && !has_half && asked != MODEL_DTYPE_FP32)
+    *out_note = g_strdup_printf ("the %s backend computes in fp32 whatever the layout's dtype",
+                                 request->backend);
+  else if (said && request->verify && asked != MODEL_DTYPE_FP32)
+    *out_note = g_strdup ("--verify compares in fp32 whatever the layout's dtype");
+  else if (said && asked != plan->layout.dtype)
+    *out_note = g_strdup_printf ("the %s backend computes in bf16 instead of %s", request->backend,
+                                 model_dtype_name (asked));
+}
+
 static gboolean
 resolve_layout (const AppExecRequest *request, Plan *plan, char **out_note, GError **error)
 {
@@ -82,16 +102,16 @@ resolve_layout (const AppExecRequest *request, Plan *plan, char **out_note, GErr
     return FALSE;
   if (*request->layout == '\0')
     plan->layout.dp = 0;
-  if (plan->layout.dtype != MODEL_DTYPE_FP32 && strstr (request->layout, "dtype=") != NULL)
-    *out_note = g_strdup ("the cpu backend computes in fp32 whatever the layout's dtype");
-  plan->layout.dtype = MODEL_DTYPE_FP32;
+  choose_dtype (request, plan, out_note);
   return model_layout_resolve (&plan->layout, plan->arch, &plan->job, plan->profile,
                                (guint32)request->ranks, error);
 }
 
+/* All that can be told before a backend is there: bad input is bad input with or without a GPU. */
 static gboolean
-plan_init (const AppExecRequest *request, Plan *plan, char **out_note, GError **error)
+read_inputs (const AppExecRequest *request, Plan *plan, GError **error)
 {
+  g_auto (ModelLayout) layout = { 0 };
   plan->catalog = base_catalog_new (request->inputs.catalog_dir, error);
   if (plan->catalog == NULL)
     return FALSE;
@@ -101,15 +121,27 @@ plan_init (const AppExecRequest *request, Plan *plan, char **out_note, GError **
   plan->profile = model_profile_load (plan->catalog, "plait", error);
   if (plan->profile == NULL
       || !model_job_init (&plan->job, plan->arch, request->seq, request->global_batch,
-                          request->inputs.dropout, error)
-      || !resolve_layout (request, plan, out_note, error)
+                          request->inputs.dropout, error))
+    return FALSE;
+  return *request->layout == '\0'
+         || (model_layout_parse (&layout, request->layout, plan->profile, error)
+             && model_layout_resolve (&layout, plan->arch, &plan->job, plan->profile,
+                                      (guint32)request->ranks, error));
+}
+
+static gboolean
+plan_init (const AppExecRequest *request, Plan *plan, char **out_note, GError **error)
+{
+  if (!resolve_layout (request, plan, out_note, error)
       || !exec_rank_supported (plan->arch, &plan->job, &plan->layout, error))
     return FALSE;
-  plan->exec = (ExecRequest){ .arch = plan->arch,
+  plan->exec = (ExecRequest){ .backend = plan->exec.backend,
+                              .arch = plan->arch,
                               .job = &plan->job,
                               .layout = &plan->layout,
                               .profile = plan->profile,
                               .verify = request->verify,
+                              .slice = request->slice,
                               .warmup = request->warmup,
                               .steps = request->steps,
                               .limit_bytes = request->limit_bytes };
@@ -123,14 +155,20 @@ add_op (AppExecResult *out, const CostContext *context, const ModelOp *op, doubl
   ExecBucket *bucket = &out->predicted_ops[exec_op_bucket (op)];
   bucket->count += (guint64)times;
   bucket->seconds += times * share * cost_op_s (context, op);
+  out->op_flop[exec_op_bucket (op)] += times * share * model_op_flop (op);
+  out->op_bytes[exec_op_bucket (op)] += times * share * model_op_hbm_bytes (op);
 }
 
-/* Mean over the ranks; the ranks of a stage run the same ops. */
+/* Mean over the ranks; the ranks of a stage run the same ops. A slice is one rank of one stage. */
 static gboolean
 predict_ops (const Plan *plan, const CostContext *context, AppExecResult *out, GError **error)
 {
   const ModelLayout *layout = &plan->layout;
+  gboolean slice = plan->exec.slice;
+  guint32 only = model_rankmap_coordinates (&out->map, out->predicted_fullest_rank).pp;
   for (guint32 pp = 0; pp < layout->pp; pp++) {
+    if (slice && pp != only)
+      continue;
     g_autoptr (ModelProgram) program
         = model_program_new (plan->arch, &plan->job, layout, plan->profile, pp, error);
     if (program == NULL)
@@ -138,11 +176,11 @@ predict_ops (const Plan *plan, const CostContext *context, AppExecResult *out, G
     for (guint32 i = 0; i < program->n_ops; i++) {
       gboolean tail = program->ops[i].phase == MODEL_PHASE_TAIL;
       add_op (out, context, &program->ops[i], tail ? 1 : (double)program->microbatches,
-              1.0 / layout->pp);
+              slice ? 1 : 1.0 / layout->pp);
     }
   }
   for (guint i = 0; i < EXEC_N_BUCKETS; i++)
-    out->predicted_ops[i].count *= layout->tp * layout->dp;
+    out->predicted_ops[i].count *= slice ? 1 : layout->tp * layout->dp;
   /* Who receives waits: for the message and for the stage before. */
   out->predicted_ops[MODEL_OP_RECV].seconds = out->predicted_wait_s;
   return TRUE;
@@ -158,26 +196,66 @@ predict (const AppExecRequest *request, const Plan *plan, AppExecResult *out, GE
   CostContext context;
   inputs.profile = "plait";
   inputs.live_ranks = (guint32)request->ranks;
-  if (!app_setting_init (&setting, &inputs, error)
-      || !app_problem_init (&problem, &setting, request->ranks, request->global_batch, request->seq,
-                            error)
-      || !cost_predict (&problem.problem, &plan->layout, &prediction, error))
+  if (!app_setting_init (&setting, &inputs, error))
     return FALSE;
   g_autofree char *machine = app_record_machine_content (setting.machine);
   out->topology_hash = base_hash_text (machine);
   out->calibration = g_strdup (cost_calibration_name (setting.calibration));
+  if (!app_problem_init (&problem, &setting, request->ranks, request->global_batch, request->seq,
+                         error)
+      || !cost_predict (&problem.problem, &plan->layout, &prediction, error))
+    return FALSE;
   out->predicted_step_s = prediction.step_s;
   out->predicted_wait_s
       = prediction.breakdown_s[COST_PART_PP_BUBBLE] + prediction.breakdown_s[COST_PART_P2P];
+  const TopoGpu *gpu = setting.machine->gpu;
+  out->memory_bytes_per_s = gpu->hbm_bytes_per_s;
+  out->peak_flop_per_s
+      = topo_gpu_peak (gpu,
+                       plan->layout.dtype == MODEL_DTYPE_FP32 ? TOPO_DTYPE_FP32 : TOPO_DTYPE_BF16);
   cost_context_init (&context, setting.machine, setting.profile, &setting.numbers, &out->map);
   return predict_ops (plan, &context, out, error);
+}
+
+/* A GPU at hand that the catalog does not know has no prediction: it is measured all the same. */
+static gboolean
+predict_if_known (const AppExecRequest *request, const Plan *plan, AppExecResult *out,
+                  GError **error)
+{
+  g_autoptr (GError) reason = NULL;
+  if (predict (request, plan, out, &reason))
+    return TRUE;
+  if (out->topology_hash == NULL || !g_str_equal (request->inputs.machine, "live")
+      || plan->layout.dtype == MODEL_DTYPE_FP32) {
+    g_propagate_error (error, g_steal_pointer (&reason));
+    return FALSE;
+  }
+  out->predicted_step_s = out->predicted_wait_s = NAN;
+  out->peak_flop_per_s = out->memory_bytes_per_s = NAN;
+  for (guint i = 0; i < EXEC_N_BUCKETS; i++)
+    out->predicted_ops[i] = (ExecBucket){ 0, NAN };
+  if (out->note == NULL)
+    out->note = g_strdup_printf ("no predicted times: %s; --machine names one that is known",
+                                 reason->message);
+  return TRUE;
+}
+
+/* What a slice did not do: its communication takes what was predicted. */
+static void
+price (AppExecResult *out)
+{
+  for (guint i = 0; i < EXEC_N_BUCKETS; i++)
+    if (i >= MODEL_OP_N_KINDS || i == MODEL_OP_SEND || i == MODEL_OP_RECV) {
+      out->result.ops[i].seconds = out->predicted_ops[i].seconds;
+      out->priced_s += out->predicted_ops[i].seconds;
+    }
 }
 
 static gboolean
 run (const AppExecRequest *request, Plan *plan, AppExecResult *out, GError **error)
 {
   guint32 ranks = (guint32)request->ranks, rank = 0;
-  gboolean launches = exec_place () == EXEC_PLACE_LAUNCHER && ranks > 1;
+  gboolean launches = exec_place () == EXEC_PLACE_LAUNCHER && ranks > 1 && !request->slice;
   out->has_result = TRUE;
   if (launches)
     return exec_launch (request->argv, ranks, out->threads, request->timeout_s, &out->result,
@@ -185,6 +263,8 @@ run (const AppExecRequest *request, Plan *plan, AppExecResult *out, GError **err
   plan->exec.backend->set_threads (out->threads);
   if (!exec_be_rank (&plan->exec, request->timeout_s, ranks, &rank, &out->result, error))
     return FALSE;
+  if (request->slice)
+    price (out);
   out->is_silent = rank > 0 || exec_place () == EXEC_PLACE_RANK;
   return TRUE;
 }
@@ -195,7 +275,7 @@ run_stored (const AppExecRequest *request, Plan *plan, AppExecResult *out, GErro
 {
   AppExecStore store = { .backend = plan->exec.backend };
   g_autoptr (GError) failure = NULL;
-  gboolean stores = exec_place () == EXEC_PLACE_LAUNCHER;
+  gboolean stores = exec_place () == EXEC_PLACE_LAUNCHER && !request->slice;
   if (stores && !app_exec_store_begin (&store, request, out, error)) {
     db_database_free (store.db);
     return FALSE;
@@ -208,25 +288,42 @@ run_stored (const AppExecRequest *request, Plan *plan, AppExecResult *out, GErro
   return ok && stored;
 }
 
+/* Alone there is nothing to compare with, and no one to be started by. */
+static gboolean
+check_slice (const AppExecRequest *request, GError **error)
+{
+  if (!request->slice || (!request->verify && exec_place () == EXEC_PLACE_LAUNCHER))
+    return TRUE;
+  g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
+               request->verify
+                   ? "--slice runs one rank alone: it cannot --verify"
+                   : "--slice runs one rank alone: start it without mpirun, srun, torchrun");
+  return FALSE;
+}
+
 AppExecResult *
 app_exec (const AppExecRequest *request, GError **error)
 {
   g_autoptr (AppExecResult) out = g_new0 (AppExecResult, 1);
   g_auto (Plan) plan = { 0 };
-  if (!plan_init (request, &plan, &out->note, error))
+  guint cores = base_cpus_count ();
+  if (!check_slice (request, error) || !read_inputs (request, &plan, error))
     return NULL;
   plan.exec.backend = exec_backend_load (request->backend, error);
-  if (plan.exec.backend == NULL)
+  if (plan.exec.backend == NULL || !plan_init (request, &plan, &out->note, error)
+      || (!request->dry_run && plan.exec.backend->probe != NULL
+          && exec_place () == EXEC_PLACE_LAUNCHER
+          && !plan.exec.backend->probe (request->slice ? 1 : (guint32)request->ranks, error)))
     return NULL;
   out->layout_text = model_layout_format (&plan.layout, plan.profile);
   out->seq = plan.job.seq;
   out->global_batch = plan.job.global_batch;
-  out->threads = MAX (base_cpus_count () / request->ranks, 1);
+  out->threads = MAX (request->slice ? cores : cores / request->ranks, 1);
   model_rankmap_init (&out->map, &plan.layout);
   if (exec_place () != EXEC_PLACE_RANK
-      && (!predict (request, &plan, out, error)
-          || !exec_predict_peak (&plan.exec, &out->predicted_peak_bytes,
-                                 &out->predicted_fullest_rank, out->predicted_memory_bytes, error)))
+      && (!exec_predict_peak (&plan.exec, &out->predicted_peak_bytes, &out->predicted_fullest_rank,
+                              out->predicted_memory_bytes, error)
+          || !predict_if_known (request, &plan, out, error)))
     return NULL;
   if (!request->dry_run && !run_stored (request, &plan, out, error))
     return NULL;

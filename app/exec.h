@@ -13,6 +13,7 @@ typedef struct {
   const char *backend;       /* "cpu" */
   const char *inject;        /* (nullable) */
   gboolean verify, dry_run;
+  gboolean slice; /* one rank alone, on one device */
   guint warmup, steps;
   const char *db_path;     /* (nullable): nothing is stored */
   double timeout_s;        /* how long no rank may get on */
@@ -35,7 +36,10 @@ typedef struct {
   guint32 predicted_fullest_rank;
   guint64 predicted_memory_bytes[EXEC_MEMORY_N_KINDS];
   ExecBucket predicted_ops[EXEC_N_BUCKETS]; /* as ExecResult.ops; NaN seconds without */
-  gboolean has_result;                      /* FALSE after a dry run */
+  double op_flop[EXEC_N_BUCKETS], op_bytes[EXEC_N_BUCKETS]; /* one step, mean over ranks */
+  double peak_flop_per_s, memory_bytes_per_s;               /* of the machine's GPU, NaN unknown */
+  double priced_s;     /* slice: communication and bubble, which are not measured */
+  gboolean has_result; /* FALSE after a dry run */
   ExecResult result;
 } AppExecResult;
 void app_exec_result_free (AppExecResult *result);

@@ -382,8 +382,8 @@ measure (const Options *o, const CliCommon *common, const char *const *command)
 static gboolean
 check_forms (const Options *o, GError **error)
 {
-  guint forms = (o->from_runs != NULL || o->gemm != NULL) + (o->from_collectives != NULL) + (o->from_exec != 0)
-                + (o->show != 0) + (o->compare != 0);
+  guint forms = (o->from_runs != NULL || o->gemm != NULL) + (o->from_collectives != NULL)
+                + (o->from_exec != 0) + (o->show != 0) + (o->compare != 0);
   guint n_more = g_strv_length (o->more);
   guint most = o->from_collectives != NULL ? G_MAXUINT : o->compare ? 2 : o->show ? 1 : 0;
 

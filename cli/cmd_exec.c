@@ -12,7 +12,7 @@
 typedef struct {
   char *model, *machine, *gpu, *ranks, *global_batch, *seq, *layout, *backend, *inject;
   char *calibration, *dropout, *steps, *warmup, *timeout, *limit;
-  gboolean verify, dry_run, sbatch, update;
+  gboolean verify, dry_run, sbatch, update, slice;
   char **plan; /* at most one: a plan id or "best" */
 } Options;
 
@@ -56,6 +56,7 @@ make_request (const Options *o, const CliCommon *common, const AppExecPlan *plan
   request->db_path = common->db;
   request->verify = o->verify;
   request->dry_run = o->dry_run;
+  request->slice = o->slice;
   request->inputs = (AppInputs){ .catalog_dir = common->catalog,
                                  .model = plan->plan != NULL ? plan->model : o->model,
                                  .machine = o->machine != NULL ? o->machine : "live",
@@ -193,14 +194,45 @@ print_json (const AppExecRequest *request, const AppExecResult *r)
   json_integer (b, "peak_bytes", r->predicted_peak_bytes);
   json_builder_end_object (b);
   json_ops (b, r);
+  if (request->slice && r->has_result) {
+    json_builder_set_member_name (b, "slice");
+    json_builder_begin_object (b);
+    json_integer (b, "rank", r->predicted_fullest_rank);
+    json_number (b, "measured_compute_s", r->result.step_s);
+    json_number (b, "priced_communication_s", r->priced_s);
+    json_number (b, "step_s", r->result.step_s + r->priced_s);
+    json_builder_end_object (b);
+  }
   json_builder_end_object (b);
   g_autoptr (JsonNode) root = json_builder_get_root (b);
   g_autofree char *text = json_to_string (root, TRUE);
   puts (text);
 }
 
+/* A rate, and its share of what the machine's GPU is said to reach. */
 static void
-print_ops (const AppExecResult *r)
+print_rate (CliTable *table, double rate, double unit, double most)
+{
+  if (rate > 0 && isfinite (rate))
+    cli_table_cell (table, "%.3g", rate / unit);
+  else
+    cli_table_cell (table, "%s", "");
+  if (rate > 0 && isfinite (rate) && most > 0)
+    cli_table_cell (table, "%.1f %%", rate / most * 100);
+  else
+    cli_table_cell (table, "%s", "");
+}
+
+/* Milliseconds, "-" where there is no prediction. */
+static void
+print_ms (CliTable *table, double seconds, gboolean priced, gboolean with_sign)
+{
+  g_autofree char *text = g_strdup_printf (with_sign ? "%+.3f" : "%.3f", seconds * 1e3);
+  cli_table_cell (table, "%s%s", priced ? "(priced) " : "", isfinite (seconds) ? text : "-");
+}
+
+static void
+print_ops (const AppExecResult *r, gboolean slice)
 {
   g_autoptr (CliTable) table = cli_table_new ();
   cli_table_column (table, "op", CLI_LEFT);
@@ -209,6 +241,10 @@ print_ops (const AppExecResult *r)
   if (r->has_result) {
     cli_table_column (table, "measured ms", CLI_RIGHT);
     cli_table_column (table, "of the step's error ms", CLI_RIGHT);
+    cli_table_column (table, "TFLOP/s", CLI_RIGHT);
+    cli_table_column (table, "of peak", CLI_RIGHT);
+    cli_table_column (table, "GB/s", CLI_RIGHT);
+    cli_table_column (table, "of memory's", CLI_RIGHT);
   }
   for (guint i = 0; i < EXEC_N_BUCKETS; i++) {
     const ExecBucket *p = &r->predicted_ops[i], *m = &r->result.ops[i];
@@ -217,19 +253,26 @@ print_ops (const AppExecResult *r)
     cli_table_row (table);
     cli_table_cell (table, "%s", exec_bucket_name (i));
     cli_table_cell (table, "%" G_GUINT64_FORMAT, r->has_result ? m->count : p->count);
-    cli_table_cell (table, "%.3f", p->seconds * 1e3);
+    print_ms (table, p->seconds, FALSE, FALSE);
     if (r->has_result) {
-      cli_table_cell (table, "%.3f", m->seconds * 1e3);
-      cli_table_cell (table, "%+.3f", (p->seconds - m->seconds) * 1e3);
+      gboolean priced
+          = slice && (i >= MODEL_OP_N_KINDS || i == MODEL_OP_SEND || i == MODEL_OP_RECV);
+      print_ms (table, m->seconds, priced, FALSE);
+      print_ms (table, p->seconds - m->seconds, FALSE, TRUE);
+      print_rate (table, r->op_flop[i] / m->seconds, 1e12, r->peak_flop_per_s);
+      print_rate (table, r->op_bytes[i] / m->seconds, 1e9, r->memory_bytes_per_s);
     }
   }
   cli_table_print (table, stdout, FALSE);
 }
 
 static void
-print_groups (const AppExecResult *r)
+print_groups (const AppExecRequest *request, const AppExecResult *r)
 {
-  printf ("ranks %u, %u BLAS thread%s each:", r->map.world, r->threads, r->threads > 1 ? "s" : "");
+  printf ("ranks %u", r->map.world);
+  if (g_str_equal (request->backend, "cpu"))
+    printf (", %u BLAS thread%s each", r->threads, r->threads > 1 ? "s" : "");
+  printf (":");
   static const ModelGroupKind shown[] = { MODEL_GROUP_TP, MODEL_GROUP_DP, MODEL_GROUP_PP };
   for (guint i = 0; i < G_N_ELEMENTS (shown); i++)
     if (r->map.groups[shown[i]].size > 1)
@@ -262,22 +305,35 @@ print_text (const AppExecRequest *request, const AppExecResult *r)
   printf ("%s on %" G_GUINT64_FORMAT " rank%s, backend %s, layout %s\n", request->inputs.model,
           request->ranks, request->ranks > 1 ? "s" : "", request->backend,
           *r->layout_text != '\0' ? r->layout_text : "(none)");
-  print_groups (r);
+  print_groups (request, r);
   if (r->has_result && request->verify)
     print_verdict (&r->result.verdict);
   if (r->has_result) {
-    printf ("step %.4f s (%.4f to %.4f over %u steps), predicted %.4f s (%+.0f %%)\n",
-            r->result.step_s, r->result.step_s_min, r->result.step_s_max, request->steps,
-            r->predicted_step_s, (r->predicted_step_s / r->result.step_s - 1) * 100);
+    printf ("step %.4f s (%.4f to %.4f over %u steps)", r->result.step_s, r->result.step_s_min,
+            r->result.step_s_max, request->steps);
+    if (isfinite (r->predicted_step_s))
+      printf (", predicted %.4f s (%+.0f %%)", r->predicted_step_s,
+              (r->predicted_step_s / r->result.step_s - 1) * 100);
+    puts ("");
     printf ("peak %" G_GUINT64_FORMAT " bytes, predicted %" G_GUINT64_FORMAT "; moved %" //
             G_GUINT64_FORMAT " bytes per step (rank 0); loss %.4f, then %.4f\n",
             r->result.peak_bytes, r->predicted_peak_bytes, r->result.moved_bytes,
             r->result.loss_first, r->result.loss_last);
+    if (request->slice && isfinite (r->priced_s))
+      printf ("one rank (%u) of %u alone: compute measured %.4f s, communication and bubble priced "
+              "%.4f s, together %.4f s\n",
+              r->predicted_fullest_rank, r->map.world, r->result.step_s, r->priced_s,
+              r->result.step_s + r->priced_s);
+    if (r->result.resident_bytes > 0)
+      printf ("device: %s\nmemory: predicted %" G_GUINT64_FORMAT ", pool %" G_GUINT64_FORMAT
+              ", driver-used %" G_GUINT64_FORMAT " bytes\n",
+              r->result.device, r->predicted_peak_bytes, r->result.peak_bytes,
+              r->result.resident_bytes);
   } else {
     printf ("dry run: nothing was run; expected step %.4f s, peak %" G_GUINT64_FORMAT " bytes\n",
             r->predicted_step_s, r->predicted_peak_bytes);
   }
-  print_ops (r);
+  print_ops (r, request->slice);
 }
 
 static CliExit
@@ -293,7 +349,7 @@ run (const CliVerb *verb, int argc, char **argv)
     { "model", 0, 0, G_OPTION_ARG_STRING, &o.model, "Model: slug or file", "MODEL" },
     { "ranks", 0, 0, G_OPTION_ARG_STRING, &o.ranks, "Processes, one device each", "N" },
     { "layout", 0, 0, G_OPTION_ARG_STRING, &o.layout, "Layout, for example tp=2,pp=2", "LAYOUT" },
-    { "backend", 0, 0, G_OPTION_ARG_STRING, &o.backend, "Backend (cpu)", "NAME" },
+    { "backend", 0, 0, G_OPTION_ARG_STRING, &o.backend, "Backend: cpu, cuda (cpu)", "NAME" },
     { "machine", 0, 0, G_OPTION_ARG_STRING, &o.machine, "Machine predicted for (live)", "MACHINE" },
     { "gpu", 0, 0, G_OPTION_ARG_STRING, &o.gpu, "Replace the machine's GPU", "GPU" },
     { "global-batch", 0, 0, G_OPTION_ARG_STRING, &o.global_batch, "Sequences per step", "N" },
@@ -306,6 +362,7 @@ run (const CliVerb *verb, int argc, char **argv)
     { "warmup", 0, 0, G_OPTION_ARG_STRING, &o.warmup, "Steps before (2)", "N" },
     { "timeout", 0, 0, G_OPTION_ARG_STRING, &o.timeout, "Longest standstill (60s)", "TIME" },
     { "memory-limit", 0, 0, G_OPTION_ARG_STRING, &o.limit, "Most bytes of a rank", "BYTES" },
+    { "slice", 0, 0, G_OPTION_ARG_NONE, &o.slice, "One rank alone; communication is priced", NULL },
     { "dry-run", 0, 0, G_OPTION_ARG_NONE, &o.dry_run, "Say what would run, run nothing", NULL },
     { "sbatch", 0, 0, G_OPTION_ARG_NONE, &o.sbatch, "Print a Slurm script, run nothing", NULL },
     { "update", 0, 0, G_OPTION_ARG_NONE, &o.update, "Refit this node's calibration with the run",
@@ -346,8 +403,9 @@ const CliVerb cli_exec = {
   .summary
   = "Run one layout, or a stored plan, for real, prove it right, compare with its prediction",
   .description
-  = "Starts one process per rank through mpirun (or takes its place under mpirun or srun), runs\n"
-    "training steps in fp32 and prints predicted and measured time by kind of op, and peak "
+  = "Starts one process per rank through mpirun (or takes its place under mpirun, srun or\n"
+    "torchrun --no-python), runs "
+    "training steps and prints predicted and measured time by kind of op, and peak "
     "memory.\n"
     "--verify compares gradients and weights with one rank alone; exit code 1 when they differ.",
   .run = run,

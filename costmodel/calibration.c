@@ -297,7 +297,8 @@ cost_calibration_get (const CostCalibration *calibration, const char *group, con
     return FALSE;
   const CostCalibrationGroup *found = cost_calibration_find (calibration, section, name);
   for (guint i = 0; found != NULL && i < cost_sections[section].n_keys; i++) {
-    if (strcmp (cost_sections[section].keys[i].name, key) != 0 || !(found->set & (G_GUINT64_CONSTANT (1) << i)))
+    if (strcmp (cost_sections[section].keys[i].name, key) != 0
+        || !(found->set & (G_GUINT64_CONSTANT (1) << i)))
       continue;
     if (out_value != NULL)
       *out_value = found->value[i];

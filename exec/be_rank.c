@@ -2,6 +2,8 @@
 #include "exec/board-private.h"
 #include "exec/launch.h"
 #include "exec/pin.h"
+#include "exec/rendezvous.h"
+#include "exec/slice.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -32,6 +34,41 @@ run_joined (ExecRequest *request, const char *folder, guint32 rank, ExecResult *
   return TRUE;
 }
 
+/* Ranks that mpirun or srun started find each other over MPI, whatever they talk over later. */
+static gboolean
+find_bootstrap (const ExecBackend *backend, GError **error)
+{
+  if (backend->bootstrap == NULL || exec_rendezvous_in_environment ())
+    return TRUE;
+  const ExecBackend *mpi = exec_backend_load ("cpu", error);
+  if (mpi == NULL) {
+    g_prefix_error (error, "ranks find each other over MPI (torchrun needs none): ");
+    return FALSE;
+  }
+  backend->bootstrap (mpi->comm);
+  return TRUE;
+}
+
+static gboolean
+run_alone (const ExecRequest *request, ExecResult *out, GError **error)
+{
+  const ExecBackend *backend = request->backend;
+  if (backend->open != NULL && !backend->open (0, error))
+    return FALSE;
+  ExecRequest alone = *request;
+  guint32 rank = 0;
+  if (request->slice) {
+    guint64 bytes = 0, kinds[EXEC_MEMORY_N_KINDS];
+    if (!exec_predict_peak (request, &bytes, &rank, kinds, error))
+      return FALSE;
+    alone.backend = exec_slice_of (backend, rank);
+  }
+  gboolean ok = exec_run (&alone, rank, out, error);
+  if (backend->close != NULL)
+    backend->close ();
+  return ok;
+}
+
 gboolean
 exec_be_rank (ExecRequest *request, double timeout_s, guint32 ranks, guint32 *out_rank,
               ExecResult *out, GError **error)
@@ -43,10 +80,10 @@ exec_be_rank (ExecRequest *request, double timeout_s, guint32 ranks, guint32 *ou
   g_autoptr (GError) failure = NULL;
   *out_rank = 0;
   if (exec_place () == EXEC_PLACE_LAUNCHER)
-    return exec_run (request, 0, out, error);
+    return run_alone (request, out, error);
   if (folder != NULL)
     prctl (PR_SET_PDEATHSIG, SIGKILL);
-  if (!comm->open (out_rank, &world, error))
+  if (!find_bootstrap (request->backend, error) || !comm->open (out_rank, &world, error))
     return FALSE;
   request->progress = &own;
   if (folder != NULL) {

@@ -1,7 +1,7 @@
 /* exec/comm.h - transport between the ranks of a run: what a backend must offer.
  *
- * One process is one rank. Groups are made once; a collective names its group. Buffers are fp32 in
- * the backend's memory. Calls return FALSE with an error that says what failed; the runner adds
+ * One process is one rank. Groups are made once; a collective names its group. Buffers hold
+ * elements of the table (fp32, or bf16: backend.h) in the backend's memory. Calls return FALSE with an error that says what failed; the runner adds
  * the op and the rank. A rank alone never calls any of it.
  */
 #pragma once
@@ -16,18 +16,20 @@ typedef struct {
   /* Number @id (small) of a group: ranks base + i·stride, i < size. All ranks of the world make
    * the same ids in the same order. An id that is in use is made anew. */
   gboolean (*make_group) (guint id, guint32 base, guint32 size, guint32 stride, GError **error);
-  gboolean (*all_reduce) (guint group, ExecReduce op, float *buffer, guint64 count, GError **error);
+  /* (nullable) The pipeline of this rank, whose ranks send to the next and the one before. */
+  gboolean (*make_pipeline) (guint32 base, guint32 size, guint32 stride, GError **error);
+  gboolean (*all_reduce) (guint group, ExecReduce op, void *buffer, guint64 count, GError **error);
   /* @count_each: elements of one rank. all_gather may have @in at its place inside @out. */
-  gboolean (*all_gather) (guint group, const float *in, float *out, guint64 count_each,
+  gboolean (*all_gather) (guint group, const void *in, void *out, guint64 count_each,
                           GError **error);
-  gboolean (*reduce_scatter) (guint group, const float *in, float *out, guint64 count_each,
+  gboolean (*reduce_scatter) (guint group, const void *in, void *out, guint64 count_each,
                               GError **error);
-  /* Starts a message; @buffer stays untouched until wait. @slot (small): which of the sends. */
-  gboolean (*send) (guint32 to_rank, guint32 tag, const float *buffer, guint64 count, guint slot,
+  /* Starts a message; even tags go forward in the pipeline, odd ones backward, each in the order in
+   * which the other side receives them; tags from EXEC_TAG_LOOSE on are apart. @buffer stays untouched until wait. @slot (small): which of the sends. */
+  gboolean (*send) (guint32 to_rank, guint32 tag, const void *buffer, guint64 count, guint slot,
                     GError **error);
   gboolean (*wait) (guint slot, GError **error); /* a slot without message is done */
-  gboolean (*receive) (guint32 from_rank, guint32 tag, float *buffer, guint64 count,
-                       GError **error);
+  gboolean (*receive) (guint32 from_rank, guint32 tag, void *buffer, guint64 count, GError **error);
   gboolean (*barrier) (GError **error);
   /* Ends every rank of the job at once; does not return. */
   void (*abort) (int exit_code);
@@ -35,6 +37,7 @@ typedef struct {
   const char *(*version) (void); /* (borrowed) "Open MPI v4.1.4" */
 } ExecComm;
 
+#define EXEC_TAG_LOOSE  0x3fffffff
 #define EXEC_MAX_GROUPS 16
 #define EXEC_MAX_SLOTS  256
 G_END_DECLS

@@ -2,8 +2,8 @@
 #pragma once
 #include <glib.h>
 G_BEGIN_DECLS
-#define EXEC_ERROR (exec_error_quark ())
-GQuark exec_error_quark (void);
+/* The same for plait and for the modules it loads. */
+#define EXEC_ERROR (g_quark_from_static_string ("plait-exec-error-quark"))
 typedef enum {
   EXEC_ERROR_UNSUPPORTED, /* the plan asks for something the executor does not run */
   EXEC_ERROR_BAD_VALUE,   /* a request that makes no sense */

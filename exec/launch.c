@@ -1,5 +1,6 @@
 /* exec/launch.c - starting the ranks and watching them. */
 #include "exec/launch-private.h"
+#include "exec/rendezvous.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -21,7 +22,7 @@ exec_place (void)
   for (guint i = 0; i < G_N_ELEMENTS (launched); i++)
     if (g_getenv (launched[i]) != NULL)
       return EXEC_PLACE_DIRECT;
-  return EXEC_PLACE_LAUNCHER;
+  return exec_rendezvous_in_environment () ? EXEC_PLACE_DIRECT : EXEC_PLACE_LAUNCHER;
 }
 
 /* More ranks than cores: waiting ranks have to give their core away. Else each spins on its own:

@@ -12,7 +12,7 @@ G_BEGIN_DECLS
 typedef enum {
   EXEC_PLACE_LAUNCHER, /* started by the user: starts the ranks */
   EXEC_PLACE_RANK,     /* started by a launcher of ours */
-  EXEC_PLACE_DIRECT,   /* started by mpirun or srun */
+  EXEC_PLACE_DIRECT,   /* started by mpirun, srun or torchrun */
 } ExecPlace;
 ExecPlace exec_place (void);
 

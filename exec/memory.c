@@ -36,7 +36,7 @@ boundary_bytes (const ExecRank *rank)
 {
   const ModelLayout *layout = rank->layout;
   guint64 rows = layout->mbs * rank->job->seq / (layout->sp ? layout->tp : 1);
-  return rows * rank->arch->hidden * sizeof (float);
+  return rows * rank->arch->hidden * rank->element_bytes;
 }
 
 gboolean
@@ -51,15 +51,23 @@ exec_memory_init (ExecMemory *m, const ExecRank *rank, guint64 limit_bytes, GErr
   m->users_left = g_new0 (guint32, n);
   for (gsize i = 0; i < n; i++)
     m->offset[i] = EXEC_ARENA_NONE;
+  m->attention_count
+      = exec_attention_scratch_all (rank->arch->attention.heads / rank->layout->tp,
+                                    rank->arch->attention.kv_heads / rank->layout->tp,
+                                    rank->arch->attention.head_dim, rank->job->seq);
   m->message_bytes = exec_arena_round (boundary_bytes (rank));
-  return take (m, EXEC_MEMORY_WEIGHTS, 4 * rank->padded_count, "weights", &m->weights, error)
+  return take (m, EXEC_MEMORY_WEIGHTS, rank->element_bytes * rank->padded_count, "weights",
+               &m->weights, error)
          && take (m, EXEC_MEMORY_GRADIENTS, 4 * rank->padded_count, "gradients", &m->gradients,
                   error)
          && take (m, EXEC_MEMORY_OPTIMIZER, 8 * rank->shard_count, "moments", &m->moments, error)
+         && (rank->element_bytes == 4
+             || take (m, EXEC_MEMORY_OPTIMIZER, 4 * rank->shard_count, "fp32 weights", &m->master,
+                      error))
          && take (m, EXEC_MEMORY_COMM_BUFFERS, n_messages * m->message_bytes, "message buffers",
                   &m->messages, error)
-         && take (m, EXEC_MEMORY_WORKSPACE, 4 * exec_attention_scratch_count (rank->job->seq),
-                  "attention scratch", &m->attention, error)
+         && take (m, EXEC_MEMORY_WORKSPACE, 4 * m->attention_count, "attention scratch",
+                  &m->attention, error)
          && take (m, EXEC_MEMORY_WORKSPACE, 8 * rows, "loss sums", &m->sums, error)
          && take (m, EXEC_MEMORY_WORKSPACE, 4 * rows, "targets", &m->targets, error);
 }

@@ -1,6 +1,6 @@
 /* exec/memory.h - what a rank's arena holds, and when.
  *
- * Fixed for the run: weights, gradients, moments, buffers of messages, scratch of attention and
+ * Fixed for the run: weights, gradients, the optimizer's states (in bf16 its fp32 weights too), buffers of messages, scratch of attention and
  * loss. A tensor of the program's table is taken when the op that makes it starts, once per
  * micro-batch, and given back after the last op of that micro-batch that reads it. The runner and
  * the prediction of peak memory make the same calls, so they agree to the byte.
@@ -25,9 +25,11 @@ typedef struct {
   const ExecRank *rank; /* (borrowed) */
   ExecArena arena;
   guint64 weights, gradients, moments, messages, attention, sums, targets; /* offsets */
-  guint64 message_bytes; /* of one message buffer */
-  guint64 *offset;       /* (owned) [micro-batch][tensor], EXEC_ARENA_NONE: not there */
-  guint32 *users_left;   /* (owned) the same */
+  guint64 master; /* fp32 weights of this rank's shard; in fp32 they are the weights: none */
+  guint64 attention_count; /* elements of its scratch */
+  guint64 message_bytes;   /* of one message buffer */
+  guint64 *offset;         /* (owned) [micro-batch][tensor], EXEC_ARENA_NONE: not there */
+  guint32 *users_left;     /* (owned) the same */
   guint64 live_bytes[EXEC_MEMORY_N_KINDS];
   guint64 peak_bytes[EXEC_MEMORY_N_KINDS]; /* at the moment of the arena's peak */
 } ExecMemory;

@@ -40,7 +40,8 @@ exec_rank_supported (const ModelArch *arch, const ModelJob *job, const ModelLayo
     { model_schedule_is_folded (layout->schedule)
           || model_schedule_is_bidirectional (layout->schedule),
       "schedules that fold the pipeline or run both ways" },
-    { layout->dtype != MODEL_DTYPE_FP32, "a dtype other than fp32" },
+    { layout->dtype != MODEL_DTYPE_FP32 && layout->dtype != MODEL_DTYPE_BF16,
+      "a dtype other than fp32 and bf16" },
   };
   for (guint i = 0; i < G_N_ELEMENTS (refusals); i++)
     if (refusals[i].refused) {
@@ -171,6 +172,7 @@ exec_rank_new (const ModelArch *arch, const ModelJob *job, const ModelLayout *la
   r->job = job;
   r->layout = layout;
   r->rank = rank;
+  r->element_bytes = layout->dtype == MODEL_DTYPE_BF16 ? 2 : 4;
   model_rankmap_init (&r->map, layout);
   r->at = model_rankmap_coordinates (&r->map, rank);
   r->program = model_program_new (arch, job, layout, profile, r->at.pp, error);

@@ -1,6 +1,6 @@
 /* exec/rank.h - one rank of a run: its program, and where its parameters lie.
  *
- * The rank's parameters are one flat array of fp32: first those every tp rank holds (their
+ * The rank's parameters are one flat array: first those every tp rank holds (their
  * gradients are summed over tp in one message), then the split ones; piece by piece. ZeRO-1 cuts
  * the same array into dp equal shards, the last one padded. Gradients lie in the same places.
  */
@@ -30,6 +30,7 @@ typedef struct {
   ModelRankMap map;
   ModelRankCoordinates at;
   guint32 rank;
+  guint element_bytes;   /* of weights and activations: 4 in fp32, 2 in bf16 */
   ModelProgram *program; /* (owned) */
   ExecParam *params;     /* (owned) */
   guint n_params;

@@ -7,9 +7,9 @@
 /* Everything a rank tells about itself travels as fp32 pairs through the collectives that are
  * there anyway: high and low part of a double. */
 static gboolean
-gather_doubles (ExecRunner *r, const double *own, guint n, double *out, GError **error)
+gather_doubles (ExecRunner *r, guint32 world, const double *own, guint n, double *out,
+                GError **error)
 {
-  guint32 world = r->rank->map.world;
   if (world == 1) {
     memcpy (out, own, n * sizeof (double));
     return TRUE;
@@ -89,11 +89,11 @@ enum { PEAK, MOVED, KINDS, BUCKETS = KINDS + EXEC_MEMORY_N_KINDS };
 
 /* Times and peaks of all ranks, on every rank. */
 static gboolean
-report (ExecRunner *r, ExecResult *out, GError **error)
+report (const ExecRequest *request, ExecRunner *r, ExecResult *out, GError **error)
 {
   double own[N_NUMBERS]
       = { [PEAK] = (double)r->memory.arena.peak_bytes, [MOVED] = (double)r->moved_bytes };
-  guint32 world = r->rank->map.world;
+  guint32 world = request->slice ? 1 : r->rank->map.world;
   g_autofree double *all = g_new (double, (gsize)N_NUMBERS *world);
   for (guint i = 0; i < EXEC_MEMORY_N_KINDS; i++)
     own[KINDS + i] = (double)r->memory.peak_bytes[i];
@@ -101,7 +101,7 @@ report (ExecRunner *r, ExecResult *out, GError **error)
     own[BUCKETS + 2 * i] = (double)r->buckets[i].count;
     own[BUCKETS + 2 * i + 1] = r->buckets[i].seconds;
   }
-  if (!gather_doubles (r, own, N_NUMBERS, all, error))
+  if (!gather_doubles (r, world, own, N_NUMBERS, all, error))
     return FALSE;
   out->ranks = world;
   out->moved_bytes = (guint64)all[MOVED];
@@ -114,11 +114,20 @@ report (ExecRunner *r, ExecResult *out, GError **error)
     if ((guint64)numbers[PEAK] <= out->peak_bytes)
       continue;
     out->peak_bytes = (guint64)numbers[PEAK];
-    out->fullest_rank = w;
+    out->fullest_rank = request->slice ? r->rank->rank : w;
     for (guint i = 0; i < EXEC_MEMORY_N_KINDS; i++)
       out->memory_bytes[i] = (guint64)numbers[KINDS + i];
   }
   return TRUE;
+}
+
+static void
+describe_device (const ExecBackend *backend, ExecResult *out)
+{
+  if (backend->resident_bytes != NULL)
+    out->resident_bytes = backend->resident_bytes ();
+  g_autofree char *text = backend->describe != NULL ? backend->describe () : g_strdup ("");
+  g_strlcpy (out->device, text, sizeof out->device);
 }
 
 gboolean
@@ -138,7 +147,10 @@ exec_run (const ExecRequest *request, guint32 rank_number, ExecResult *out, GErr
   runner.progress = request->progress;
   if (request->verify && !exec_verify (&runner, request->profile, &out->verdict, error))
     return FALSE;
-  return measure (request, &runner, out, error) && report (&runner, out, error);
+  if (!measure (request, &runner, out, error) || !report (request, &runner, out, error))
+    return FALSE;
+  describe_device (request->backend, out);
+  return TRUE;
 }
 
 gboolean

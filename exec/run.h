@@ -10,6 +10,7 @@ typedef struct {
   const ModelProfile *profile; /* (borrowed) plait */
   const ExecBackend *backend;  /* (borrowed) */
   gboolean verify;
+  gboolean slice; /* the fullest rank alone: exec/slice.h */
   ExecInject inject;
   guint warmup, steps;
   guint64 limit_bytes;    /* of the arena, G_MAXUINT64: none */
@@ -27,7 +28,9 @@ typedef struct {
   guint32 fullest_rank;
   guint64 memory_bytes[EXEC_MEMORY_N_KINDS]; /* of the fullest rank at its peak */
   guint64 moved_bytes;                       /* of rank 0 per step */
-  ExecBucket ops[EXEC_N_BUCKETS];            /* the fastest step, mean over ranks; counts of all */
+  guint64 resident_bytes; /* on rank 0's device at the end, as its driver counts; 0: no device */
+  char device[256];       /* rank 0's, in words; "" without */
+  ExecBucket ops[EXEC_N_BUCKETS]; /* the fastest step, mean over ranks; counts of all */
 } ExecResult;
 
 /* Every rank calls it after comm->open; @rank of the world. */

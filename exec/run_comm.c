@@ -16,41 +16,47 @@ strikes (ExecRunner *r, ExecInject inject)
 static guint64
 local_count (const ExecRunner *r, guint32 id)
 {
-  return r->rank->program->tensors[id].local_bytes / sizeof (float);
+  return r->rank->program->tensors[id].local_bytes / r->rank->element_bytes;
+}
+
+static void *
+shifted (const ExecRunner *r, void *tensor, guint64 elements)
+{
+  return (char *)tensor + elements * r->rank->element_bytes;
 }
 
 static gboolean
 sum (ExecRunner *r, const ModelOp *op, guint32 mb, GError **error)
 {
-  float *to = exec_run_tensor (r, op->out[0], mb);
+  void *to = exec_run_tensor (r, op->out[0], mb);
   guint64 count = local_count (r, op->out[0]);
-  r->backend->copy (to, exec_run_tensor (r, op->in[0], mb), count);
+  r->elements->copy (to, exec_run_tensor (r, op->in[0], mb), count);
   return strikes (r, EXEC_INJECT_SKIP_ALLREDUCE)
-         || r->backend->comm->all_reduce (op->group, EXEC_REDUCE_SUM, to, count, error);
+         || r->elements->comm->all_reduce (op->group, EXEC_REDUCE_SUM, to, count, error);
 }
 
 static gboolean
 gather (ExecRunner *r, const ModelOp *op, guint32 mb, GError **error)
 {
-  float *to = exec_run_tensor (r, op->out[0], mb), *from = exec_run_tensor (r, op->in[0], mb);
+  void *to = exec_run_tensor (r, op->out[0], mb), *from = exec_run_tensor (r, op->in[0], mb);
   guint64 count = local_count (r, op->in[0]);
   if (r->rank->layout->zero == 0 && strikes (r, EXEC_INJECT_STALE_GATHER)) {
-    r->backend->copy (to + r->rank->at.tp * count, from, count);
+    r->elements->copy (shifted (r, to, r->rank->at.tp * count), from, count);
     return TRUE;
   }
-  return r->backend->comm->all_gather (op->group, from, to, count, error);
+  return r->elements->comm->all_gather (op->group, from, to, count, error);
 }
 
 static gboolean
 scatter (ExecRunner *r, const ModelOp *op, guint32 mb, GError **error)
 {
-  float *to = exec_run_tensor (r, op->out[0], mb), *from = exec_run_tensor (r, op->in[0], mb);
+  void *to = exec_run_tensor (r, op->out[0], mb), *from = exec_run_tensor (r, op->in[0], mb);
   guint64 count = local_count (r, op->out[0]);
   if (strikes (r, EXEC_INJECT_SKIP_ALLREDUCE)) {
-    r->backend->copy (to, from + r->rank->at.tp * count, count);
+    r->elements->copy (to, shifted (r, from, r->rank->at.tp * count), count);
     return TRUE;
   }
-  return r->backend->comm->reduce_scatter (op->group, from, to, count, error);
+  return r->elements->comm->reduce_scatter (op->group, from, to, count, error);
 }
 
 gboolean
@@ -79,12 +85,12 @@ gboolean
 exec_run_message (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, guint32 microbatch,
                   GError **error)
 {
-  const ExecComm *comm = r->backend->comm;
+  const ExecComm *comm = r->elements->comm;
   gboolean forward = op->phase == MODEL_PHASE_FORWARD, sends = op->kind == MODEL_OP_SEND;
   guint32 stage = sends ? (forward ? chunk->stage + 1 : chunk->stage - 1) : chunk->stage;
   guint32 stages = r->rank->layout->pp * r->rank->layout->vpp;
   guint32 tag = (microbatch * stages + stage) * 2 + (forward ? 0 : 1);
-  guint64 count = op->message_bytes / sizeof (float);
+  guint64 count = op->message_bytes / r->rank->element_bytes;
   if (!sends)
     return comm->receive (neighbour (r->rank, forward ? -1 : 1), tag,
                           exec_run_tensor (r, op->out[0], microbatch), count, error);
@@ -94,7 +100,7 @@ exec_run_message (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, gui
   if (!comm->wait (slot, error))
     return FALSE;
   r->moved_bytes += op->message_bytes;
-  r->backend->copy (buffer, exec_run_tensor (r, op->in[0], microbatch), count);
+  r->elements->copy (buffer, exec_run_tensor (r, op->in[0], microbatch), count);
   return comm->send (neighbour (r->rank, forward ? 1 : -1), tag, buffer, count, slot, error);
 }
 
@@ -136,11 +142,10 @@ reduce_embedding (ExecRunner *r, const ModelOp *op, GError **error)
 static gboolean
 gather_parameters (ExecRunner *r, const ModelOp *op, GError **error)
 {
-  float *weights = exec_weights (r);
   if (strikes (r, EXEC_INJECT_STALE_GATHER))
     return TRUE;
-  return r->backend->comm->all_gather (op->group, weights + r->rank->shard_first, weights,
-                                       r->rank->shard_count, error);
+  return r->elements->comm->all_gather (op->group, exec_weight (r, r->rank->shard_first),
+                                        exec_weight (r, 0), r->rank->shard_count, error);
 }
 
 static void
@@ -150,8 +155,12 @@ update (ExecRunner *r)
   float *moments = exec_at (r, r->memory.moments);
   guint64 first = rank->shard_first;
   guint64 count = MIN (rank->shard_count, rank->padded_count - first);
-  r->backend->adam (exec_weights (r) + first, moments, moments + rank->shard_count,
-                    exec_gradients (r) + first, count, r->step + 1, r->hyper);
+  gboolean wide = rank->element_bytes == 4;
+  float *weights = wide ? exec_weight (r, first) : exec_at (r, r->memory.master);
+  r->backend->adam (weights, moments, moments + rank->shard_count, exec_gradients (r) + first,
+                    count, r->step + 1, r->hyper);
+  if (!wide)
+    r->elements->cast (exec_weight (r, first), weights, count);
 }
 
 gboolean

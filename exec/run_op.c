@@ -10,26 +10,42 @@ typedef struct {
   guint32 microbatch;
 } Call;
 
-float *
+void *
 exec_run_tensor (const ExecRunner *r, guint32 id, guint32 microbatch)
 {
   guint32 param = r->rank->param_of[id];
   if (param == MODEL_TENSOR_NONE)
     return exec_at (r, exec_memory_at (&r->memory, id, microbatch));
-  gboolean is_grad = r->rank->program->tensors[id].role == MODEL_ROLE_WEIGHT_GRAD;
-  return (is_grad ? exec_gradients (r) : exec_weights (r)) + r->rank->params[param].offset;
+  guint64 offset = r->rank->params[param].offset;
+  if (r->rank->program->tensors[id].role == MODEL_ROLE_WEIGHT_GRAD)
+    return exec_gradients (r) + offset;
+  return exec_weight (r, offset);
 }
 
-static float *
+static void *
 in (const Call *c, guint i)
 {
   return exec_run_tensor (c->r, c->op->in[i], c->microbatch);
 }
 
-static float *
+/* The @i-th input from element @at on. */
+static const void *
+in_at (const Call *c, guint i, guint64 at)
+{
+  return (const char *)in (c, i) + at * c->rank->element_bytes;
+}
+
+static void *
 out (const Call *c, guint i)
 {
   return exec_run_tensor (c->r, c->op->out[i], c->microbatch);
+}
+
+/* The @i-th output, a weight's gradient, from element @at on. */
+static float *
+grad_at (const Call *c, guint i, guint64 at)
+{
+  return (float *)out (c, i) + at;
 }
 
 static void
@@ -78,10 +94,10 @@ linear (const Call *c)
   for (guint i = 0; i < c->op->n_out; i++) {
     guint64 unused, n;
     shape (c, c->op->out[i], &unused, &n);
-    c->b->gemm (FALSE, TRUE, m, n, k, in (c, 0), k, in (c, 1) + row * k, k, 0, out (c, i), n);
+    c->b->gemm (FALSE, TRUE, m, n, k, in (c, 0), k, in_at (c, 1, row * k), k, 0, out (c, i), n);
     /* The bias of a split sum is added once. */
     if (c->op->n_in > 2 && (w->split == MODEL_PARAM_SPLIT_COLUMN || c->rank->at.tp == 0))
-      c->b->bias (out (c, i), in (c, 2) + row, m, n);
+      c->b->bias (out (c, i), in_at (c, 2, row), m, n);
     row += n;
   }
 }
@@ -95,7 +111,7 @@ linear_input_grad (const Call *c)
   for (guint i = 0; i < n_grads; i++) {
     guint64 unused, n;
     shape (c, c->op->in[i], &unused, &n);
-    c->b->gemm (FALSE, FALSE, m, k, n, in (c, i), n, in (c, n_grads) + row * k, k, i > 0 ? 1 : 0,
+    c->b->gemm (FALSE, FALSE, m, k, n, in (c, i), n, in_at (c, n_grads, row * k), k, i > 0 ? 1 : 0,
                 out (c, 0), k);
     row += n;
   }
@@ -111,11 +127,12 @@ linear_weight_grad (const Call *c)
   for (guint i = 0; i < n_grads; i++) {
     guint64 unused, n, first = 0, rows = m;
     shape (c, c->op->in[i], &unused, &n);
-    c->b->gemm (TRUE, FALSE, n, k, m, in (c, i), n, in (c, n_grads), k, 1, out (c, 0) + row * k, k);
+    c->b->gemm_wide (TRUE, FALSE, n, k, m, in (c, i), n, in (c, n_grads), k, 1,
+                     grad_at (c, 0, row * k), k);
     if (w->split != MODEL_PARAM_SPLIT_COLUMN)
       own_rows (c, m, &first, &rows);
     if (c->op->n_out > 1)
-      c->b->bias_grad (out (c, 1) + row, in (c, i) + first * n, rows, n);
+      c->b->bias_grad (grad_at (c, 1, row), in_at (c, i, first * n), rows, n);
     row += n;
   }
 }
@@ -221,14 +238,16 @@ attention (const Call *c)
                       .q = in (c, q),
                       .k = in (c, q + 1),
                       .v = in (c, q + 2),
-                      .scratch = exec_at (c->r, c->r->memory.attention) };
+                      .scratch = exec_at (c->r, c->r->memory.attention),
+                      .scratch_count = c->r->memory.attention_count };
+  void *kept = backward ? in (c, unfused ? 4 : 5) : out (c, 1);
+  a.softmax = unfused ? kept : NULL;
+  a.lse = unfused ? NULL : kept;
   if (!backward) {
     a.out = out (c, 0);
-    *(unfused ? &a.softmax : &a.lse) = out (c, 1);
     c->b->attention (&a);
     return;
   }
-  *(unfused ? &a.softmax : &a.lse) = in (c, unfused ? 4 : 5);
   a.d_out = in (c, 0);
   a.d_q = out (c, 0);
   a.d_k = out (c, 1);
@@ -286,7 +305,7 @@ loss (const Call *c)
   vocabulary (c, columns, &from, &valid);
   upload_targets (c, rows);
   c->b->loss_maximum (out (c, 0), in (c, 0), rows, columns, valid);
-  c->b->copy (out (c, 1), in (c, 0), rows * columns);
+  c->b->widen (out (c, 1), in (c, 0), rows * columns);
   if (c->rank->layout->tp > 1)
     return;
   exponentials (c, kept, out (c, 0));
@@ -308,7 +327,7 @@ loss_grad (const Call *c)
 void
 exec_run_compute (ExecRunner *r, const ModelOp *op, guint32 microbatch)
 {
-  Call call = { r, r->backend, r->rank, op, microbatch };
+  Call call = { r, r->elements, r->rank, op, microbatch };
   const Call *c = &call;
   switch (op->kind) {
   case MODEL_OP_GEMM:
@@ -330,7 +349,7 @@ exec_run_compute (ExecRunner *r, const ModelOp *op, guint32 microbatch)
     activate (c);
     break;
   case MODEL_OP_ADD:
-    r->backend->add (out (c, 0), in (c, 0), in (c, 1), count_of (c, op->out[0]));
+    c->b->add (out (c, 0), in (c, 0), in (c, 1), count_of (c, op->out[0]));
     break;
   case MODEL_OP_CROSS_ENTROPY:
     model_op_is_backward (op) ? loss_grad (c) : loss (c);
@@ -355,7 +374,7 @@ kept_of_loss (const ExecRank *rank)
 gboolean
 exec_run_loss_exchange (ExecRunner *r, const ModelOp *op, guint32 microbatch, GError **error)
 {
-  Call call = { r, r->backend, r->rank, op, microbatch };
+  Call call = { r, r->elements, r->rank, op, microbatch };
   guint32 kept = kept_of_loss (r->rank);
   guint64 rows, columns;
   shape (&call, op->in[0], &rows, &columns);

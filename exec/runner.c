@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#define MAX_FILLERS 32
+#define FEW_VALUES  65536 /* not worth a thread */
+
 const char *const exec_inject_names[]
     = { "none",         "swap_shards", "skip_allreduce", "wrong_dp_average", "rotary_offset",
         "stale_gather", NULL };
@@ -14,6 +17,63 @@ exec_bucket_name (guint bucket)
   return bucket < MODEL_OP_N_KINDS
              ? model_op_kind_name ((ModelOpKind)bucket)
              : model_collective_name ((ModelCollectiveKind)(bucket - MODEL_OP_N_KINDS));
+}
+
+/* Start values of a part of one parameter: a share of the work of fill_weights. */
+typedef struct {
+  const ExecRank *rank;
+  const ExecParam *param;
+  guint32 shard;
+  guint64 first, end;
+  float *values;
+} Share;
+
+static gpointer
+fill_share (gpointer data)
+{
+  const Share *s = data;
+  for (guint64 j = s->first; j < s->end; j++)
+    s->values[j] = exec_param_initial (s->param, exec_param_global (s->param, s->rank->layout->tp,
+                                                                    s->shard, j));
+  return NULL;
+}
+
+/* Billions of random numbers: by all cores where there are many. */
+static void
+fill_param (const ExecRank *rank, const ExecParam *p, guint32 shard, float *values)
+{
+  GThread *threads[MAX_FILLERS] = { NULL };
+  Share shares[MAX_FILLERS];
+  guint n = p->count < FEW_VALUES ? 1 : MIN (g_get_num_processors (), MAX_FILLERS);
+  for (guint i = 0; i < n; i++) {
+    shares[i] = (Share){ rank, p, shard, p->count * i / n, p->count * (i + 1) / n, values };
+    if (i + 1 < n)
+      threads[i] = g_thread_new ("fill", fill_share, &shares[i]);
+    else
+      fill_share (&shares[i]);
+  }
+  for (guint i = 0; i + 1 < n; i++)
+    g_thread_join (threads[i]);
+}
+
+/* Values of parameter @p at @values, in device memory; bf16 weights are rounded ones, and the
+ * optimizer's fp32 weights those of its shard. */
+static void
+store_param (ExecRunner *r, const ExecParam *p, const float *values)
+{
+  const ExecRank *rank = r->rank;
+  if (rank->element_bytes == 4) {
+    r->backend->upload (exec_weight (r, p->offset), values, p->count);
+    return;
+  }
+  guint64 low = MAX (p->offset, rank->shard_first);
+  guint64 high = MIN (p->offset + p->count, rank->shard_first + rank->shard_count);
+  float *staging = exec_gradients (r) + p->offset; /* not needed before the first step */
+  r->backend->upload (staging, values, p->count);
+  r->elements->cast (exec_weight (r, p->offset), staging, p->count);
+  if (low < high)
+    r->backend->copy (exec_at (r, r->memory.master) + (low - rank->shard_first),
+                      exec_gradients (r) + low, high - low);
 }
 
 static void
@@ -28,10 +88,16 @@ fill_weights (ExecRunner *r)
     if (r->inject == EXEC_INJECT_SWAP_SHARDS && g_str_equal (p->name, "linear_fc2.weight")
         && place < 2 && tp > 1)
       shard = 1 - place;
-    for (guint64 j = 0; j < p->count; j++)
-      values[j] = exec_param_initial (p, exec_param_global (p, tp, shard, j));
-    r->backend->upload (exec_weights (r) + p->offset, values, p->count);
+    fill_param (rank, p, shard, values);
+    store_param (r, p, values);
   }
+}
+
+/* The table for the layout's dtype, or NULL. */
+static const ExecBackend *
+elements_of (const ExecBackend *backend, const ExecRank *rank)
+{
+  return rank->element_bytes == 4 ? backend : backend->bf16;
 }
 
 gboolean
@@ -42,6 +108,12 @@ exec_runner_init (ExecRunner *r, const ExecRank *rank, const ExecBackend *backen
   *r = (ExecRunner){ .rank = rank, .backend = backend, .inject = inject };
   const float hyper[4] = { 1e-3f, 0.9f, 0.95f, 1e-8f };
   memcpy (r->hyper, hyper, sizeof hyper);
+  r->elements = elements_of (backend, rank);
+  if (r->elements == NULL) {
+    g_set_error (error, EXEC_ERROR, EXEC_ERROR_UNSUPPORTED, "backend '%s' computes in fp32 only",
+                 backend->name);
+    return FALSE;
+  }
   if (!exec_memory_play (&play, rank, error)
       || !exec_memory_init (&r->memory, rank, MIN (limit_bytes, play.arena.peak_bytes), error))
     return FALSE;
@@ -52,6 +124,7 @@ exec_runner_init (ExecRunner *r, const ExecRank *rank, const ExecBackend *backen
                  r->base_bytes > limit_bytes ? ": more than --memory-limit" : "");
     return FALSE;
   }
+  r->marked = g_ptr_array_new ();
   r->ids = g_new (gint32, (gsize)rank->layout->mbs * rank->job->seq);
   fill_weights (r);
   backend->fill (exec_at (r, r->memory.moments), 0, 2 * rank->shard_count);
@@ -67,6 +140,7 @@ exec_runner_clear (ExecRunner *r)
     r->backend->memory_free (r->base, r->base_bytes);
   r->base = NULL;
   g_clear_pointer (&r->ids, g_free);
+  g_clear_pointer (&r->marked, g_ptr_array_unref);
   exec_memory_clear (&r->memory);
 }
 
@@ -82,6 +156,12 @@ exec_groups_make (const ExecRank *rank, const ExecBackend *backend, GError **err
                                        group->size, group->stride, error))
       return FALSE;
   }
+  const ModelGroup *pipeline = &rank->map.groups[MODEL_GROUP_PP];
+  if (pipeline->size > 1 && backend->comm->make_pipeline != NULL
+      && !backend->comm->make_pipeline (model_rankmap_group_base (&rank->map, MODEL_GROUP_PP,
+                                                                  rank->rank),
+                                        pipeline->size, pipeline->stride, error))
+    return FALSE;
   return rank->map.world == 1
          || backend->comm->make_group (EXEC_GROUP_WORLD, 0, rank->map.world, 1, error);
 }
@@ -113,6 +193,26 @@ run_op (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, guint32 micro
   return TRUE;
 }
 
+static void
+account (ExecRunner *r, const ModelOp *op, double seconds)
+{
+  ExecBucket *bucket = &r->buckets[exec_op_bucket (op)];
+  bucket->seconds += seconds;
+  bucket->count++;
+  if (r->op_seconds != NULL)
+    r->op_seconds[op - r->rank->program->ops]
+        = MIN (r->op_seconds[op - r->rank->program->ops], seconds);
+}
+
+static gboolean
+check_device (const ExecRunner *r, GError **error)
+{
+  const char *failure = r->backend->failure != NULL ? r->backend->failure () : NULL;
+  if (failure != NULL)
+    g_set_error (error, EXEC_ERROR, EXEC_ERROR_FAILED, "%s", failure);
+  return failure == NULL;
+}
+
 /* The test hook's slow device works on for a while. */
 static void
 linger (const ExecRunner *r, const ModelOp *op, double start_s)
@@ -124,25 +224,53 @@ linger (const ExecRunner *r, const ModelOp *op, double start_s)
     ;
 }
 
+/* On a device with a clock of its own the host runs ahead, and looks at the marks after the step. */
 static gboolean
 timed_op (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, guint32 microbatch,
           GError **error)
 {
-  ExecBucket *bucket = &r->buckets[exec_op_bucket (op)];
+  gboolean marks = r->backend->mark != NULL;
   note (r, op);
   double start_s = exec_clock_s ();
   gboolean ok = run_op (r, op, chunk, microbatch, error);
-  r->backend->synchronize ();
-  linger (r, op, start_s);
-  double seconds = exec_clock_s () - start_s;
-  bucket->seconds += seconds;
-  bucket->count++;
-  if (r->op_seconds != NULL)
-    r->op_seconds[op - r->rank->program->ops]
-        = MIN (r->op_seconds[op - r->rank->program->ops], seconds);
-  if (!ok)
+  if (marks) {
+    g_ptr_array_add (r->marked, (gpointer)op);
+    r->backend->mark (r->marked->len);
+  } else {
+    r->backend->synchronize ();
+    linger (r, op, start_s);
+    account (r, op, exec_clock_s () - start_s);
+  }
+  if (!ok || !check_device (r, error)) {
     g_prefix_error (error, "step %u, op '%s': ", r->step + 1, op->name);
-  return ok;
+    return FALSE;
+  }
+  return TRUE;
+}
+
+static void
+start_clock (ExecRunner *r)
+{
+  if (r->backend->mark == NULL)
+    return;
+  g_ptr_array_set_size (r->marked, 0);
+  r->backend->mark (0);
+}
+
+/* The time of an op is that between the ends of the op before and its own. */
+static gboolean
+read_clock (ExecRunner *r, GError **error)
+{
+  if (r->backend->mark == NULL)
+    return TRUE;
+  r->backend->synchronize ();
+  if (!check_device (r, error)) {
+    g_prefix_error (error, "step %u: ", r->step + 1);
+    return FALSE;
+  }
+  for (guint i = 0; i < r->marked->len; i++)
+    account (r, g_ptr_array_index (r->marked, i), r->backend->elapsed_s (i, i + 1));
+  return TRUE;
 }
 
 static gboolean
@@ -199,11 +327,12 @@ exec_runner_step (ExecRunner *r, GError **error)
   memset (r->buckets, 0, sizeof r->buckets);
   if (r->progress != NULL)
     r->progress->step = r->step + 1;
+  start_clock (r);
   r->backend->fill (exec_gradients (r), 0, r->rank->padded_count);
   for (guint32 i = 0; i < program->schedule->n_steps; i++)
     if (!run_pass (r, &steps[i], error))
       return FALSE;
-  if (!finish_messages (r, error) || !run_tail (r, error))
+  if (!finish_messages (r, error) || !run_tail (r, error) || !read_clock (r, error))
     return FALSE;
   r->step++;
   return TRUE;

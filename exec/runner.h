@@ -35,8 +35,9 @@ typedef struct {
 } ExecBucket;
 
 typedef struct {
-  const ExecRank *rank;       /* (borrowed) */
-  const ExecBackend *backend; /* (borrowed) */
+  const ExecRank *rank;        /* (borrowed) */
+  const ExecBackend *backend;  /* (borrowed) its fp32 table: states, gradients, statistics */
+  const ExecBackend *elements; /* (borrowed) its table for weights and activations */
   ExecMemory memory;
   float *base; /* of the arena */
   guint64 base_bytes;
@@ -44,6 +45,7 @@ typedef struct {
   ExecInject inject;
   ExecProgress *progress;             /* (borrowed, nullable) */
   gint32 *ids;                        /* (owned) host buffer of tokens */
+  GPtrArray *marked;                  /* (owned) ops of this step, where the device has a clock */
   guint32 step;                       /* steps done */
   double loss;                        /* this rank's share of the last step's loss */
   gboolean skipped;                   /* the injected fault of this step has happened */
@@ -83,6 +85,13 @@ exec_at (const ExecRunner *r, guint64 offset)
 {
   return r->base + offset / sizeof (float);
 }
+/* Element @at of the weights. */
+static inline void *
+exec_weight (const ExecRunner *r, guint64 at)
+{
+  return (char *)exec_at (r, r->memory.weights) + at * r->rank->element_bytes;
+}
+/* The same in fp32 runs. */
 static inline float *
 exec_weights (const ExecRunner *r)
 {
@@ -104,5 +113,5 @@ gboolean exec_run_tail (ExecRunner *runner, const ModelOp *op, GError **error);
 gboolean exec_run_loss_exchange (ExecRunner *runner, const ModelOp *op, guint32 microbatch,
                                  GError **error);
 void exec_run_loss_finish (ExecRunner *runner, float *kept);
-float *exec_run_tensor (const ExecRunner *runner, guint32 id, guint32 microbatch);
+void *exec_run_tensor (const ExecRunner *runner, guint32 id, guint32 microbatch);
 G_END_DECLS

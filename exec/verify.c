@@ -8,7 +8,6 @@
 #define N_STEPS        2
 #define CHECKSUM_SEED  7
 #define VERIFY_EPSILON 1e-3f
-#define TAG_FLAT       0x3fffffff /* beyond all tags of the schedule's messages */
 
 /* One rank alone. */
 typedef struct {
@@ -195,7 +194,7 @@ send_flat (ExecRunner *r, const float *values, GError **error)
 {
   float *buffer = exec_gradients (r);
   r->backend->upload (buffer, values, r->rank->padded_count);
-  return r->backend->comm->send (0, TAG_FLAT, buffer, r->rank->padded_count, 0, error)
+  return r->backend->comm->send (0, EXEC_TAG_LOOSE, buffer, r->rank->padded_count, 0, error)
          && r->backend->comm->wait (0, error);
 }
 
@@ -209,8 +208,8 @@ receive_flat (ExecRunner *r, const ExecRank *sender, float **out, GError **error
                  "could not allocate %" G_GUINT64_FORMAT " bytes to compare with", bytes);
     return FALSE;
   }
-  gboolean ok
-      = r->backend->comm->receive (sender->rank, TAG_FLAT, buffer, sender->padded_count, error);
+  gboolean ok = r->backend->comm->receive (sender->rank, EXEC_TAG_LOOSE, buffer,
+                                           sender->padded_count, error);
   *out = g_new (float, sender->padded_count);
   r->backend->download (*out, buffer, sender->padded_count);
   r->backend->memory_free (buffer, bytes);

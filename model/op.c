@@ -87,3 +87,22 @@ model_op_model_flop (const ModelOp *op)
     return 2.0 * model_attention_flop (&op->attention);
   return model_op_flop (op);
 }
+
+static double
+gemm_hbm_bytes (const ModelOp *op)
+{
+  guint in_bits = model_dtype_bits ((ModelDtype)op->dtype);
+  guint out_bits = model_dtype_bits (model_dtype_storage ((ModelDtype)op->dtype));
+  double in = (double)op->m * op->k + (double)op->k * op->n, out = (double)op->m * op->n;
+  /* Accumulation reads and writes the fp32 buffer: 4 + 4 B. */
+  double out_bytes = op->flags & MODEL_OP_ACCUMULATE ? 8.0 : out_bits / 8.0;
+  return op->batch * (in * in_bits / 8.0 + out * out_bytes);
+}
+
+double
+model_op_hbm_bytes (const ModelOp *op)
+{
+  if (op->kind == MODEL_OP_GEMM)
+    return gemm_hbm_bytes (op);
+  return (double)op->read_bytes + (double)op->write_bytes;
+}

@@ -128,6 +128,8 @@ double model_op_flop (const ModelOp *op);
 /* The part of model_op_flop that counts for MFU: attention backward at 2 × forward whatever the
  * kernel (what a flash kernel rebuilds is recompute), and nothing for the phase RECOMPUTE. */
 double model_op_model_flop (const ModelOp *op);
+/* Bytes over HBM if every operand is read and every result written once. */
+double model_op_hbm_bytes (const ModelOp *op);
 /* Query-key pairs of one head and sequence that the mask lets through, to first order: s²/2 causal,
  * s·w − w²/2 with a window of w < s; s·w without a mask. */
 double model_attention_pairs (guint64 seq, guint64 window, gboolean causal);

@@ -10,7 +10,7 @@ status=0
 allow() { # folder, folders it may include beside itself
   folder=$1; shift
   allowed="$folder $*"
-  for file in "$folder"/*.c "$folder"/*.h "$folder"/*/*.c "$folder"/*/*.h; do
+  for file in "$folder"/*.c "$folder"/*.h "$folder"/*/*.c "$folder"/*/*.h "$folder"/*/*.cu; do
     [ -f "$file" ] || continue
     for seen in $(sed -n 's,^ *# *include *"\([a-z]*\)/.*,\1,p' "$file" | sort -u); do
       case " $allowed " in

@@ -103,8 +103,8 @@ static const BadCase bad_cases[] = {
   { "gemm/no_dtype", "h100.csv", "m,n,k,time_s\n1,1,1,1\n", "'dtype'" },
   { "gemm/bad_op", "x.csv", "gpu,op,shape,peak_tflops,efficiency\nH100,conv,a=1,1,1\n",
     "op is 'conv'" },
-  { "gemm/bad_shape", "x.csv", "gpu,op,shape,peak_tflops,efficiency\nH100,matmul,\"b=1, m=x\",1,1\n",
-    "m is 'x'" },
+  { "gemm/bad_shape", "x.csv",
+    "gpu,op,shape,peak_tflops,efficiency\nH100,matmul,\"b=1, m=x\",1,1\n", "m is 'x'" },
   { "gemm/no_csv", "x.txt", "", "no *.csv" },
 };
 
@@ -138,9 +138,11 @@ test_fit_recovers (void **state)
   for (guint64 m = 16; m <= 16384; m *= 4)
     for (guint64 n = 128; n <= 16384; n *= 2)
       for (guint64 k = 128; k <= 16384; k *= 4)
-        g_string_append_printf (
-            text, "%" G_GUINT64_FORMAT ",%" G_GUINT64_FORMAT ",%" G_GUINT64_FORMAT ",%.6g\n", m, n,
-            k, cost_gemm_s (&setting->context.gemm[MODEL_DTYPE_BF16], m, n, k, 1));
+        g_string_append_printf (text,
+                                "%" G_GUINT64_FORMAT ",%" G_GUINT64_FORMAT ",%" G_GUINT64_FORMAT
+                                ",%.6g\n",
+                                m, n, k,
+                                cost_gemm_s (&setting->context.gemm[MODEL_DTYPE_BF16], m, n, k, 1));
   g_autofree char *folder = write_folder ("H100-bf16.csv", text->str);
   const char *paths[] = { folder, NULL };
   AppCalibrateGemmRequest request = { .paths = paths, .cv = APP_GEMM_CV_SHAPE, .out_dir = folder };

@@ -273,7 +273,8 @@ test_put (void **state)
   assert_false (cost_calibration_put (calibration, "gpu mine", "wave", 2, 0, "test"));
   assert_false (cost_calibration_put (calibration, "gpu mine", "nothing", 1, 0, "test"));
   assert_false (cost_calibration_put (calibration, "gpu ", "k0", 1, 0, "test"));
-  assert_false (cost_calibration_put (calibration, "link mine", "base", 1e-6, 0, "test"));
+  assert_true (cost_calibration_put (calibration, "link mine", "base", 1e-6, 0, "test"));
+  assert_false (cost_calibration_put (calibration, "nothing mine", "base", 1e-6, 0, "test"));
 }
 
 typedef struct {

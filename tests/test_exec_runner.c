@@ -56,6 +56,19 @@ loss_of (ExecRunner *runner)
   return runner->loss;
 }
 
+/* The loss with @more added to one element of the weights. */
+static double
+loss_with (ExecRunner *runner, guint64 at, float more)
+{
+  float before = 0, changed;
+  backend->download (&before, exec_weights (runner) + at, 1);
+  changed = before + more;
+  backend->upload (exec_weights (runner) + at, &changed, 1);
+  double loss = loss_of (runner);
+  backend->upload (exec_weights (runner) + at, &before, 1);
+  return loss;
+}
+
 /* Central differences along a direction of ones on each parameter: fp32 sums of a smooth function
  * with steps of 2e-3 leave about 1e-3 of the gradient's size. */
 static void
@@ -68,20 +81,15 @@ test_gradients (void **state)
   start (test, &f, &rank, &runner);
   loss_of (&runner);
   g_autofree float *gradient = g_new (float, rank->flat_count);
-  memcpy (gradient, exec_gradients (&runner), rank->flat_count * sizeof (float));
+  backend->download (gradient, exec_gradients (&runner), rank->flat_count);
   for (guint i = 0; i < rank->n_params; i++) {
     const ExecParam *p = &rank->params[i];
     guint64 most = p->offset;
     for (guint64 j = p->offset; j < p->offset + p->count; j++)
       if (fabsf (gradient[j]) > fabsf (gradient[most]))
         most = j;
-    float *weight = exec_weights (&runner) + most, before = *weight;
     const float step = 5e-3f;
-    *weight = before + step;
-    double above = loss_of (&runner);
-    *weight = before - step;
-    double below = loss_of (&runner);
-    *weight = before;
+    double above = loss_with (&runner, most, step), below = loss_with (&runner, most, -step);
     double want = (above - below) / (2 * step);
     if (!(fabs (gradient[most] - want) <= 2e-2 * fabs (want) + 2e-4)) {
       print_error ("%s, layer %u: gradient %g, differences give %g\n", p->name, p->layer,
@@ -126,25 +134,96 @@ test_recompute (void **state)
   start (test, &f, &rank, &runner);
   start (&plain, &g, &plain_rank, &plain_runner);
   assert_true (loss_of (&runner) == loss_of (&plain_runner));
-  assert_memory_equal (exec_gradients (&runner), exec_gradients (&plain_runner),
-                       rank->flat_count * sizeof (float));
+  gsize n = rank->flat_count;
+  g_autofree float *with = g_new (float, n), *without = g_new (float, n);
+  backend->download (with, exec_gradients (&runner), n);
+  backend->download (without, exec_gradients (&plain_runner), n);
+  assert_memory_equal (with, without, n * sizeof (float));
   if (test->recompute.kind == MODEL_RECOMPUTE_FULL)
     assert_true (runner.base_bytes <= plain_runner.base_bytes);
 }
 
-int
-main (void)
+static double
+gradient_of (const Case *test, ModelDtype dtype, float **out, guint64 *out_count)
 {
-  struct CMUnitTest tests[3 * G_N_ELEMENTS (cases)];
+  ExecFixture f;
+  g_autoptr (GError) error = NULL;
+  g_auto (ExecRunner) runner = { 0 };
+  test->fixture (&f);
+  f.layout.attn = test->attn;
+  f.layout.dtype = dtype;
+  g_autoptr (ExecRank) rank = exec_rank_new (&f.arch, &f.job, &f.layout, &f.profile, 0, &error);
+  assert_no_error (error);
+  assert_true (exec_runner_init (&runner, rank, backend, EXEC_INJECT_NONE, G_MAXUINT64, &error));
+  double loss = loss_of (&runner);
+  *out_count = rank->flat_count;
+  *out = g_new (float, rank->flat_count);
+  backend->download (*out, exec_gradients (&runner), rank->flat_count);
+  return loss;
+}
+
+/* bf16 keeps 8 bits: each of some 40 roundings on the way is off by 2^-9 at most, at random: about
+ * 1 % of a gradient's norm; a wrong index is off by all of it. */
+static void
+test_half (void **state)
+{
+  g_autofree float *wide = NULL, *half = NULL;
+  guint64 n = 0;
+  if (backend->bf16 == NULL)
+    return;
+  double loss = gradient_of (*state, MODEL_DTYPE_FP32, &wide, &n);
+  assert_near (gradient_of (*state, MODEL_DTYPE_BF16, &half, &n), loss, 5e-3);
+  double error = 0, norm = 0;
+  for (guint64 i = 0; i < n; i++) {
+    error += (half[i] - wide[i]) * (half[i] - wide[i]);
+    norm += wide[i] * wide[i];
+  }
+  if (!(sqrt (error) <= 3e-2 * sqrt (norm))) {
+    print_error ("gradients in bf16 are off by %g of their norm\n", sqrt (error / norm));
+    fail ();
+  }
+}
+
+/* In bf16 too the loss goes down: the fp32 weights collect what is too small for 8 bits. */
+static void
+test_half_learns (void **state)
+{
+  ExecFixture f;
+  g_autoptr (GError) error = NULL;
+  g_auto (ExecRunner) runner = { 0 };
+  double first = 0;
+  if (backend->bf16 == NULL)
+    return;
+  ((const Case *)*state)->fixture (&f);
+  f.layout.dtype = MODEL_DTYPE_BF16;
+  g_autoptr (ExecRank) rank = exec_rank_new (&f.arch, &f.job, &f.layout, &f.profile, 0, &error);
+  assert_true (exec_runner_init (&runner, rank, backend, EXEC_INJECT_NONE, G_MAXUINT64, &error));
+  for (guint i = 0; i < 30; i++) {
+    assert_true (exec_runner_step (&runner, &error));
+    first = i == 0 ? runner.loss : first;
+  }
+  assert_true (runner.loss < 0.9 * first);
+}
+
+/* Argument: the backend, cpu without. */
+int
+main (int argc, char **argv)
+{
+  struct CMUnitTest tests[5 * G_N_ELEMENTS (cases)];
   g_autoptr (GError) error = NULL;
   guint n = 0;
-  backend = exec_backend_load ("cpu", &error);
+  backend = exec_backend_load (argc > 1 ? argv[1] : "cpu", &error);
   if (backend == NULL)
     return TEST_SKIPPED;
+  if (backend->open != NULL && !backend->open (0, &error)) {
+    print_error ("%s\n", error->message);
+    return 1;
+  }
   backend->set_threads (1);
   for (gsize i = 0; i < G_N_ELEMENTS (cases); i++) {
-    void (*functions[3]) (void **) = { test_gradients, test_learns, test_recompute };
-    for (guint j = 0; j < 3; j++)
+    void (*functions[]) (void **)
+        = { test_gradients, test_learns, test_recompute, test_half, test_half_learns };
+    for (guint j = 0; j < G_N_ELEMENTS (functions); j++)
       tests[n++] = (struct CMUnitTest){ .name = cases[i].name,
                                         .test_func = functions[j],
                                         .initial_state = (void *)&cases[i] };

@@ -9,9 +9,11 @@
 #define ROPE_BASE 10000.0 /* RoFormer (Su et al. 2021), section 3.2.2 */
 
 void
-cpu_rope (float *out, const float *x, guint64 rows, guint32 heads, guint32 dim, guint32 rotated,
-          guint64 seq, int direction, guint32 shift)
+cpu_rope (void *out_any, const void *x_any, guint64 rows, guint32 heads, guint32 dim,
+          guint32 rotated, guint64 seq, int direction, guint32 shift)
 {
+  float *out = out_any;
+  const float *x = x_any;
   guint32 half = rotated / 2;
   memcpy (out, x, rows * heads * dim * sizeof (float));
   for (guint64 r = 0; r < rows; r++)
@@ -36,6 +38,18 @@ typedef struct {
   guint64 first, count, n_keys;
 } Tile;
 
+static const float *
+at (const void *tensor, guint64 element)
+{
+  return (const float *)tensor + element;
+}
+
+static float *
+into (void *tensor, guint64 element)
+{
+  return (float *)tensor + element;
+}
+
 static gboolean
 sees (const ExecAttention *a, guint64 query, guint64 key)
 {
@@ -47,8 +61,8 @@ scores (const Tile *t, float *s)
 {
   const ExecAttention *a = t->a;
   float scale = (float)(1 / sqrt ((double)a->dim));
-  cpu_gemm (FALSE, TRUE, t->count, t->n_keys, a->dim, a->q + t->q_at + t->first * t->q_stride,
-            t->q_stride, a->k + t->kv_at, t->kv_stride, 0, s, t->n_keys);
+  cpu_gemm (FALSE, TRUE, t->count, t->n_keys, a->dim, at (a->q, t->q_at + t->first * t->q_stride),
+            t->q_stride, at (a->k, t->kv_at), t->kv_stride, 0, s, t->n_keys);
   for (guint64 i = 0; i < t->count * t->n_keys; i++)
     s[i] *= scale;
 }
@@ -70,7 +84,7 @@ softmax_row (const Tile *t, guint64 query, float *s)
   if (t->a->lse != NULL)
     t->a->lse[t->lse_at + query * t->a->heads] = most + (float)log (sum);
   if (t->a->softmax != NULL) {
-    float *kept = t->a->softmax + t->softmax_at + query * t->a->seq;
+    float *kept = into (t->a->softmax, t->softmax_at + query * t->a->seq);
     memcpy (kept, s, t->n_keys * sizeof (float));
     memset (kept + t->n_keys, 0, (t->a->seq - t->n_keys) * sizeof (float));
   }
@@ -84,8 +98,8 @@ forward_tile (const Tile *t)
   scores (t, s);
   for (guint64 i = 0; i < t->count; i++)
     softmax_row (t, t->first + i, s + i * t->n_keys);
-  cpu_gemm (FALSE, FALSE, t->count, a->dim, t->n_keys, s, t->n_keys, a->v + t->kv_at, t->kv_stride,
-            0, a->out + t->q_at + t->first * t->q_stride, t->q_stride);
+  cpu_gemm (FALSE, FALSE, t->count, a->dim, t->n_keys, s, t->n_keys, at (a->v, t->kv_at),
+            t->kv_stride, 0, into (a->out, t->q_at + t->first * t->q_stride), t->q_stride);
 }
 
 /* The softmax again: from what unfused kernels keep, or from the sums. */
@@ -98,7 +112,7 @@ rebuild (const Tile *t, float *p)
   for (guint64 i = 0; i < t->count; i++, p += t->n_keys) {
     guint64 query = t->first + i;
     if (a->softmax != NULL) {
-      memcpy (p, a->softmax + t->softmax_at + query * a->seq, t->n_keys * sizeof (float));
+      memcpy (p, at (a->softmax, t->softmax_at + query * a->seq), t->n_keys * sizeof (float));
       continue;
     }
     float lse = a->lse[t->lse_at + query * a->heads];
@@ -115,10 +129,10 @@ backward_tile (const Tile *t)
   guint64 q_at = t->q_at + t->first * t->q_stride;
   float scale = (float)(1 / sqrt ((double)a->dim));
   rebuild (t, p);
-  cpu_gemm (TRUE, FALSE, t->n_keys, a->dim, t->count, p, t->n_keys, a->d_out + q_at, t->q_stride, 1,
-            a->d_v + t->kv_at, t->kv_stride);
-  cpu_gemm (FALSE, TRUE, t->count, t->n_keys, a->dim, a->d_out + q_at, t->q_stride, a->v + t->kv_at,
-            t->kv_stride, 0, d_s, t->n_keys);
+  cpu_gemm (TRUE, FALSE, t->n_keys, a->dim, t->count, p, t->n_keys, at (a->d_out, q_at),
+            t->q_stride, 1, into (a->d_v, t->kv_at), t->kv_stride);
+  cpu_gemm (FALSE, TRUE, t->count, t->n_keys, a->dim, at (a->d_out, q_at), t->q_stride,
+            at (a->v, t->kv_at), t->kv_stride, 0, d_s, t->n_keys);
   for (guint64 i = 0; i < t->count; i++) {
     float *row = d_s + i * t->n_keys;
     const float *weight = p + i * t->n_keys;
@@ -128,10 +142,10 @@ backward_tile (const Tile *t)
     for (guint64 j = 0; j < t->n_keys; j++)
       row[j] = weight[j] * (row[j] - (float)dot) * scale;
   }
-  cpu_gemm (FALSE, FALSE, t->count, a->dim, t->n_keys, d_s, t->n_keys, a->k + t->kv_at,
-            t->kv_stride, 0, a->d_q + q_at, t->q_stride);
-  cpu_gemm (TRUE, FALSE, t->n_keys, a->dim, t->count, d_s, t->n_keys, a->q + q_at, t->q_stride, 1,
-            a->d_k + t->kv_at, t->kv_stride);
+  cpu_gemm (FALSE, FALSE, t->count, a->dim, t->n_keys, d_s, t->n_keys, at (a->k, t->kv_at),
+            t->kv_stride, 0, into (a->d_q, q_at), t->q_stride);
+  cpu_gemm (TRUE, FALSE, t->n_keys, a->dim, t->count, d_s, t->n_keys, at (a->q, q_at), t->q_stride,
+            1, into (a->d_k, t->kv_at), t->kv_stride);
 }
 
 static void

@@ -18,8 +18,7 @@ check_mpi (int code, const char *what, GError **error)
   if (code == MPI_SUCCESS)
     return TRUE;
   MPI_Error_string (code, text, &length);
-  g_set_error (error, g_quark_from_static_string ("plait-exec-error-quark"), EXEC_ERROR_FAILED,
-               "%s: %s", what, text);
+  g_set_error (error, EXEC_ERROR, EXEC_ERROR_FAILED, "%s: %s", what, text);
   return FALSE;
 }
 
@@ -58,7 +57,7 @@ make_group (guint id, guint32 base, guint32 size, guint32 stride, GError **error
 }
 
 static gboolean
-all_reduce (guint group, ExecReduce op, float *buffer, guint64 count, GError **error)
+all_reduce (guint group, ExecReduce op, void *buffer, guint64 count, GError **error)
 {
   return check_mpi (MPI_Allreduce (MPI_IN_PLACE, buffer, (int)count, MPI_FLOAT,
                                    op == EXEC_REDUCE_MAX ? MPI_MAX : MPI_SUM, groups[group]),
@@ -66,18 +65,18 @@ all_reduce (guint group, ExecReduce op, float *buffer, guint64 count, GError **e
 }
 
 static gboolean
-all_gather (guint group, const float *in, float *out, guint64 count_each, GError **error)
+all_gather (guint group, const void *in, void *out, guint64 count_each, GError **error)
 {
   int rank = 0;
   MPI_Comm_rank (groups[group], &rank);
-  gboolean in_place = in == out + (guint64)rank * count_each;
+  gboolean in_place = in == (float *)out + (guint64)rank * count_each;
   return check_mpi (MPI_Allgather (in_place ? MPI_IN_PLACE : in, (int)count_each, MPI_FLOAT, out,
                                    (int)count_each, MPI_FLOAT, groups[group]),
                     "MPI_Allgather", error);
 }
 
 static gboolean
-reduce_scatter (guint group, const float *in, float *out, guint64 count_each, GError **error)
+reduce_scatter (guint group, const void *in, void *out, guint64 count_each, GError **error)
 {
   gboolean in_place = in == out;
   return check_mpi (MPI_Reduce_scatter_block (in_place ? MPI_IN_PLACE : in, out, (int)count_each,
@@ -92,7 +91,7 @@ wait_slot (guint slot, GError **error)
 }
 
 static gboolean
-send_message (guint32 to_rank, guint32 tag, const float *buffer, guint64 count, guint slot,
+send_message (guint32 to_rank, guint32 tag, const void *buffer, guint64 count, guint slot,
               GError **error)
 {
   return check_mpi (MPI_Isend (buffer, (int)count, MPI_FLOAT, (int)to_rank, (int)tag,
@@ -101,7 +100,7 @@ send_message (guint32 to_rank, guint32 tag, const float *buffer, guint64 count, 
 }
 
 static gboolean
-receive_message (guint32 from_rank, guint32 tag, float *buffer, guint64 count, GError **error)
+receive_message (guint32 from_rank, guint32 tag, void *buffer, guint64 count, GError **error)
 {
   return check_mpi (MPI_Recv (buffer, (int)count, MPI_FLOAT, (int)from_rank, (int)tag,
                               MPI_COMM_WORLD, MPI_STATUS_IGNORE),

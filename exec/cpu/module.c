@@ -36,28 +36,50 @@ memory_free (float *memory, guint64 bytes)
 }
 
 static void
-copy (float *to, const float *from, guint64 count)
+copy (void *to, const void *from, guint64 count)
 {
   memmove (to, from, count * sizeof (float));
 }
 
 static void
-fill (float *to, float value, guint64 count)
+cast (void *to, const float *from, guint64 count)
 {
+  copy (to, from, count);
+}
+
+static void
+widen (float *to, const void *from, guint64 count)
+{
+  copy (to, from, count);
+}
+
+static void
+move (float *to, const float *from, guint64 count)
+{
+  copy (to, from, count);
+}
+
+static void
+fill (void *to_any, float value, guint64 count)
+{
+  float *to = to_any;
   for (guint64 i = 0; i < count; i++)
     to[i] = value;
 }
 
 static void
-scale (float *x, float factor, guint64 count)
+scale (void *x_any, float factor, guint64 count)
 {
+  float *x = x_any;
   for (guint64 i = 0; i < count; i++)
     x[i] *= factor;
 }
 
 static void
-add (float *out, const float *a, const float *b, guint64 count)
+add (void *out_any, const void *a_any, const void *b_any, guint64 count)
 {
+  float *out = out_any;
+  const float *a = a_any, *b = b_any;
   for (guint64 i = 0; i < count; i++)
     out[i] = a[i] + b[i];
 }
@@ -85,13 +107,16 @@ static const ExecBackend backend = {
   .memory_new = memory_new,
   .memory_free = memory_free,
   .copy = copy,
-  .upload = copy,
-  .download = copy,
+  .cast = cast,
+  .widen = widen,
+  .upload = move,
+  .download = move,
   .fill = fill,
   .scale = scale,
   .add = add,
   .synchronize = synchronize,
   .gemm = cpu_gemm,
+  .gemm_wide = cpu_gemm_wide,
   .bias = cpu_bias,
   .bias_grad = cpu_bias_grad,
   .embed = cpu_embed,

@@ -23,9 +23,11 @@ moments_of (const float *x, guint64 columns, gboolean centred)
 }
 
 void
-cpu_norm (float *y, const float *x, const float *weight, const float *bias, guint64 rows,
-          guint64 columns)
+cpu_norm (void *y_any, const void *x_any, const void *weight_any, const void *bias_any,
+          guint64 rows, guint64 columns)
 {
+  float *y = y_any;
+  const float *x = x_any, *weight = weight_any, *bias = bias_any;
   for (guint64 r = 0; r < rows; r++, x += columns, y += columns) {
     Moments m = moments_of (x, columns, bias != NULL);
     for (guint64 c = 0; c < columns; c++)
@@ -36,9 +38,11 @@ cpu_norm (float *y, const float *x, const float *weight, const float *bias, guin
 /* With g = d_y·weight and n = normalized x: d_x = scale · (g − mean (g) − n · mean (g·n)), the
  * first mean for LayerNorm only. */
 void
-cpu_norm_grad (float *d_x, float *d_weight, float *d_bias, const float *d_y, const float *x,
-               const float *weight, guint64 rows, guint64 columns)
+cpu_norm_grad (void *d_x_any, float *d_weight, float *d_bias, const void *d_y_any,
+               const void *x_any, const void *weight_any, guint64 rows, guint64 columns)
 {
+  float *d_x = d_x_any;
+  const float *d_y = d_y_any, *x = x_any, *weight = weight_any;
   double n = (double)columns;
   for (guint64 r = 0; r < rows; r++, x += columns, d_x += columns, d_y += columns) {
     Moments m = moments_of (x, columns, d_bias != NULL);

@@ -29,16 +29,21 @@ slope_of (ExecActivation kind, float x)
 }
 
 void
-cpu_activate (ExecActivation kind, float *out, const float *gate, const float *up, guint64 count)
+cpu_activate (ExecActivation kind, void *out_any, const void *gate_any, const void *up_any,
+              guint64 count)
 {
+  float *out = out_any;
+  const float *gate = gate_any, *up = up_any;
   for (guint64 i = 0; i < count; i++)
     out[i] = value_of (kind, gate[i]) * (up != NULL ? up[i] : 1);
 }
 
 void
-cpu_activate_grad (ExecActivation kind, float *d_gate, float *d_up, const float *d_out,
-                   const float *gate, const float *up, guint64 count)
+cpu_activate_grad (ExecActivation kind, void *d_gate_any, void *d_up_any, const void *d_out_any,
+                   const void *gate_any, const void *up_any, guint64 count)
 {
+  float *d_gate = d_gate_any, *d_up = d_up_any;
+  const float *d_out = d_out_any, *gate = gate_any, *up = up_any;
   for (guint64 i = 0; i < count; i++) {
     d_gate[i] = d_out[i] * slope_of (kind, gate[i]) * (up != NULL ? up[i] : 1);
     if (up != NULL)
@@ -47,8 +52,10 @@ cpu_activate_grad (ExecActivation kind, float *d_gate, float *d_up, const float 
 }
 
 void
-cpu_loss_maximum (float *maximum, const float *logits, guint64 rows, guint64 columns, guint64 valid)
+cpu_loss_maximum (float *maximum, const void *logits_any, guint64 rows, guint64 columns,
+                  guint64 valid)
 {
+  const float *logits = logits_any;
   for (guint64 r = 0; r < rows; r++) {
     float most = -INFINITY;
     for (guint64 c = 0; c < valid; c++)
@@ -86,9 +93,10 @@ cpu_loss_finish (float *kept, const float *sums, guint64 rows, guint64 columns)
 }
 
 void
-cpu_loss_grad (float *d_logits, const float *kept, const gint32 *targets, float scale, guint64 rows,
-               guint64 columns, guint64 valid, guint64 from)
+cpu_loss_grad (void *d_logits_any, const float *kept, const gint32 *targets, float scale,
+               guint64 rows, guint64 columns, guint64 valid, guint64 from)
 {
+  float *d_logits = d_logits_any;
   for (guint64 r = 0; r < rows; r++) {
     guint64 target = (guint64)targets[r] - from;
     for (guint64 c = 0; c < columns; c++)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """plait exec as a user runs it: splits that are right, faults that are found, ranks that die.
 
-usage: exec.py PLAIT layouts|pairs|inject|faults|memory|memory_all
+usage: exec.py PLAIT layouts|pairs|inject|faults|memory|memory_all|absent|torchrun|watchdog|slices [BACKEND]
 """
 import json
 import os
@@ -13,6 +13,7 @@ import tempfile
 import time
 
 PLAIT, WHAT = os.path.abspath(sys.argv[1]), sys.argv[2]
+BACKEND = sys.argv[3] if len(sys.argv) > 3 else "cpu"
 MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "exec_fixture.ini")
 failures = []
 
@@ -24,7 +25,7 @@ def check(condition, what):
 
 
 def command(ranks, layout, *more):
-    return [PLAIT, "exec", "--model", MODEL, "--ranks", str(ranks), "--layout", layout, *more]
+    return [PLAIT, "exec", "--backend", BACKEND, "--model", MODEL, "--ranks", str(ranks), "--layout", layout, *more]
 
 
 def verify(ranks, layout, *more, expect=0):
@@ -160,10 +161,73 @@ def faults():
     check(rows == [{"status": "failed", "message": "killed"}], f"launcher killed: the row says {rows}")
 
 
+def absent():
+    """What a machine lacks is said in one line, before anything starts: exit 3. Only the emulated device can lack it."""
+    for setting, value, ranks, words in (
+            ("PLAIT_EMU_DRIVER", "0", 1, "no NVIDIA driver"), ("PLAIT_EMU_DRIVER", "12040", 1, "supports CUDA 12.4"),
+            ("PLAIT_EMU_DEVICES", "0", 2, "no GPU"), ("PLAIT_EMU_CAPABILITY", "7.0", 2, "CUDA 13 builds no code"),
+            ("PLAIT_NCCL", "/nonexistent/libnccl.so.2", 2, "NCCL")):
+        done = subprocess.run(command(ranks, "tp=1"), capture_output=True, text=True, timeout=60,
+                              env={**os.environ, setting: value})
+        lines = done.stderr.strip().splitlines()
+        check(done.returncode == 3 and len(lines) == 1 and words in lines[0],
+              f"{setting}={value}: exit {done.returncode}, said {lines}")
+        check(done.stdout == "", f"{setting}={value}: stdout {done.stdout}")
+    done = subprocess.run(command(1, "tp=1", "--dry-run"), capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "PLAIT_EMU_DRIVER": "0"})
+    check(done.returncode == 0, f"a dry run needs no GPU: exit {done.returncode}, {done.stderr}")
+
+
+def torchrun():
+    """The environment that torchrun --no-python makes; mpirun only starts the processes."""
+    script = ('RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK '
+              'MASTER_ADDR=localhost MASTER_PORT=%d exec "$@"' % (20000 + os.getpid() % 20000))
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                   "OMPI_MCA_mpi_yield_when_idle": "1"}
+    done = subprocess.run(["mpirun", "--oversubscribe", "-np", "2", "sh", "-c", script, "sh",
+                           *command(2, "tp=2", "--verify", "--steps", "1", "--warmup", "0", "--json")],
+                          capture_output=True, text=True, timeout=120, env=environment)
+    check(done.returncode == 0, f"torchrun: exit {done.returncode}: {done.stderr.strip()[:300]}")
+    check(done.returncode != 0 or json.loads(done.stdout)["verified"] is True, "torchrun: not verified")
+    bad = subprocess.run(command(2, "tp=2"), capture_output=True, text=True, timeout=60,
+                         env={**environment, "RANK": "x", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"})
+    check(bad.returncode == 2 and "RANK is 'x'" in bad.stderr, f"RANK=x: exit {bad.returncode}, {bad.stderr}")
+
+
+def watchdog():
+    """A collective that never ends because another rank has gone: NCCL says so, the watchdog hears it."""
+    done = subprocess.run(command(2, "tp=2", "--steps", "2"), capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "PLAIT_EMU_NCCL_FAIL": "40"})
+    lines = done.stderr.strip().splitlines()
+    check(done.returncode == 3 and len(lines) == 1 and "remote process exited" in lines[0] and "step" in lines[0],
+          f"watchdog: exit {done.returncode}, said {lines}")
+
+
+def slices():
+    """One rank of a plan for 64: its memory is what was predicted, its ops are those of one rank, the parts add up."""
+    layout = "tp=4,pp=4,sp=1,dp=4,zero=1,mbs=2"
+    more = ("--global-batch", "16", "--machine", "hgx-h100", "--steps", "1", "--warmup", "0", "--json")
+    done = subprocess.run(command(64, layout, "--slice", *more), capture_output=True, text=True, timeout=60)
+    check(done.returncode == 0, f"slice: exit {done.returncode}: {done.stderr.strip()[:300]}")
+    if done.returncode == 0:
+        answer = json.loads(done.stdout)
+        part, ops = answer["slice"], {op["kind"]: op for op in answer["ops"]}
+        check(answer["measured"]["peak_bytes"] == answer["predicted"]["peak_bytes"], "slice: peak is not as predicted")
+        check(abs(part["measured_compute_s"] + part["priced_communication_s"] - part["step_s"]) < 1e-9, "slice: parts do not add up")
+        # one layer per stage, two micro-batches: two norms forward and two backward of each
+        check(ops["norm"]["count"] == 8, f"slice: {ops['norm']['count']} norms")
+        # 4 linear layers, forward and both gradients of each
+        check(ops["gemm"]["count"] == 24, f"slice: {ops['gemm']['count']} matrix products")
+        for kind in ("all_gather", "reduce_scatter", "recv"):
+            check(ops[kind]["measured_s"] == ops[kind]["predicted_s"] > 0, f"slice: {kind} is not priced")
+    done = subprocess.run(command(64, layout, "--slice", "--verify", *more), capture_output=True, text=True, timeout=60)
+    check(done.returncode == 2, f"slice --verify: exit {done.returncode}")
+
+
 if shutil.which("mpirun") is None:
     sys.exit(77)
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    {"layouts": layouts, "pairs": pairs, "inject": inject, "faults": faults, "memory": memory,
-     "memory_all": memory_all}[WHAT]()
+    {"layouts": layouts, "pairs": pairs, "inject": inject, "faults": faults, "memory": memory, "memory_all": memory_all,
+     "absent": absent, "torchrun": torchrun, "slices": slices, "watchdog": watchdog}[WHAT]()
 sys.exit(1 if failures else 0)

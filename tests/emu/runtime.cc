@@ -1,0 +1,352 @@
+/* tests/emu/runtime.cc - streams, events and device memory of cuda_runtime.h. */
+#include "tests/emu/stream.hh"
+
+#include <cuda_bf16.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <vector>
+
+#define POISON         0xff              /* as fp32 and as bf16 this is not a number */
+#define POISONED_BYTES ((size_t)1 << 20) /* pages that nobody touches cost nothing */
+#define TOTAL_BYTES    ((size_t)4 << 30)
+#define ALIGNMENT      256 /* of cudaMalloc */
+
+uint64_t emu_block, emu_n_blocks;
+
+struct CUstream_st {
+  std::deque<std::function<bool ()> > work;
+};
+
+struct CUevent_st {
+  uint64_t recorded = 0, passed = 0; /* which record */
+  double seconds = 0;                /* of the last one passed */
+};
+
+struct Region {
+  char *mapped;
+  size_t mapped_bytes, bytes;
+  char *pages; /* between the two forbidden ones */
+  size_t page_bytes;
+};
+
+static std::vector<CUstream_st *> streams;
+static std::map<void *, Region> regions;
+static size_t used_bytes;
+static uint32_t dice = 1;
+
+static const char *
+setting (const char *name, const char *fallback)
+{
+  const char *text = getenv (name);
+  return text != NULL ? text : fallback;
+}
+
+static uint32_t
+roll (uint32_t below)
+{
+  dice ^= dice << 13;
+  dice ^= dice >> 17;
+  dice ^= dice << 5;
+  return dice % below;
+}
+
+static void
+protect (int how)
+{
+  for (auto &entry : regions)
+    mprotect (entry.second.pages, entry.second.page_bytes, how);
+}
+
+/* Runs pieces of work of streams picked at random until none can go on. */
+static void
+progress ()
+{
+  std::vector<CUstream_st *> able (streams);
+  if (std::all_of (streams.begin (), streams.end (),
+                   [] (const CUstream_st *s) { return s->work.empty (); }))
+    return;
+  protect (PROT_READ | PROT_WRITE);
+  while (!able.empty ()) {
+    size_t pick = roll ((uint32_t)able.size ());
+    CUstream_st *stream = able[pick];
+    if (!stream->work.empty () && stream->work.front () ()) {
+      stream->work.pop_front ();
+      able = streams; /* whoever waited may go on now */
+    } else {
+      able.erase (able.begin () + (long)pick);
+    }
+  }
+  protect (PROT_NONE);
+}
+
+void
+emu_enqueue_until (cudaStream_t stream, std::function<bool ()> work)
+{
+  stream->work.push_back (work);
+}
+
+void
+emu_enqueue (cudaStream_t stream, std::function<void ()> work)
+{
+  stream->work.push_back ([=] {
+    work ();
+    return true;
+  });
+}
+
+static void *
+allocate (size_t bytes, size_t alignment, bool at_start)
+{
+  size_t page = (size_t)sysconf (_SC_PAGESIZE);
+  size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  size_t page_bytes = std::max ((rounded + page - 1) / page * page, page);
+  char *mapped
+      = (char *)mmap (NULL, page_bytes + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED)
+    return NULL;
+  char *pages = mapped + page;
+  mprotect (pages, page_bytes, PROT_READ | PROT_WRITE);
+  char *memory = at_start ? pages : pages + page_bytes - rounded;
+  memset (pages, POISON, page_bytes <= POISONED_BYTES ? page_bytes : POISONED_BYTES);
+  mprotect (pages, page_bytes, PROT_NONE);
+  regions[memory] = Region{ mapped, page_bytes + 2 * page, bytes, pages, page_bytes };
+  used_bytes += bytes;
+  return memory;
+}
+
+void *
+emu_malloc_at_start (size_t bytes)
+{
+  return allocate (bytes, 1, true);
+}
+
+void *
+emu_malloc_at_end (size_t bytes)
+{
+  return allocate (bytes, 1, false);
+}
+
+int
+emu_is_intact (void)
+{
+  bool intact = true;
+  progress ();
+  protect (PROT_READ);
+  for (auto &entry : regions) {
+    const Region &r = entry.second;
+    const unsigned char *end = (unsigned char *)entry.first + r.bytes;
+    for (const unsigned char *p = (unsigned char *)r.pages;
+         r.page_bytes <= POISONED_BYTES && p < (unsigned char *)r.pages + r.page_bytes; p++)
+      if ((p < (unsigned char *)entry.first || p >= end) && *p != POISON)
+        intact = false;
+  }
+  protect (PROT_NONE);
+  return intact;
+}
+
+const char *
+cudaGetErrorString (cudaError_t code)
+{
+  return code == cudaErrorMemoryAllocation ? "out of memory" : "emulated error";
+}
+
+cudaError_t
+cudaGetLastError (void)
+{
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaDriverGetVersion (int *version)
+{
+  *version = atoi (setting ("PLAIT_EMU_DRIVER", "13000"));
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaGetDeviceCount (int *count)
+{
+  int driver = 0;
+  cudaDriverGetVersion (&driver);
+  *count = atoi (setting ("PLAIT_EMU_DEVICES", "8"));
+  return driver < CUDART_VERSION ? cudaErrorInsufficientDriver
+         : *count == 0           ? cudaErrorNoDevice
+                                 : cudaSuccess;
+}
+
+cudaError_t
+cudaGetDeviceProperties (struct cudaDeviceProp *out, int device)
+{
+  int n = 0;
+  cudaGetDeviceCount (&n);
+  if (device >= n)
+    return cudaErrorInvalidValue;
+  snprintf (out->name, sizeof out->name, "emulated GPU");
+  sscanf (setting ("PLAIT_EMU_CAPABILITY", "9.0"), "%d.%d", &out->major, &out->minor);
+  out->multiProcessorCount = 3; /* small and odd: loops over the grid stride */
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaDeviceGetPCIBusId (char *out, int length, int device)
+{
+  snprintf (out, (size_t)length, "emu:%d", device);
+  return cudaErrorInvalidValue; /* NVML does not know it */
+}
+
+cudaError_t
+cudaSetDevice (int)
+{
+  dice = (uint32_t)atoi (setting ("PLAIT_EMU_SEED", "1")) * 2654435761u + (uint32_t)getpid ();
+  dice |= 1;
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaDeviceSynchronize (void)
+{
+  for (CUstream_st *stream : streams)
+    while (!stream->work.empty ())
+      progress ();
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaMemGetInfo (size_t *out_free, size_t *out_total)
+{
+  *out_total = TOTAL_BYTES;
+  *out_free = TOTAL_BYTES - used_bytes;
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaMalloc (void **out, size_t bytes)
+{
+  if (used_bytes + bytes > TOTAL_BYTES)
+    return cudaErrorMemoryAllocation;
+  *out = allocate (bytes, ALIGNMENT, false);
+  return *out != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t
+cudaFree (void *memory)
+{
+  auto found = regions.find (memory);
+  if (memory == NULL)
+    return cudaSuccess;
+  cudaDeviceSynchronize ();
+  if (found == regions.end ())
+    return cudaErrorInvalidValue;
+  used_bytes -= found->second.bytes;
+  munmap (found->second.mapped, found->second.mapped_bytes);
+  regions.erase (found);
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaMemsetAsync (void *memory, int value, size_t bytes, cudaStream_t stream)
+{
+  emu_enqueue_until (stream, [=] {
+    memset (memory, value, bytes);
+    return true;
+  });
+  return cudaSuccess;
+}
+
+/* What is copied from the host is what is there now: the driver stages pageable memory. */
+cudaError_t
+cudaMemcpyAsync (void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream)
+{
+  std::vector<char> staged;
+  if (kind == cudaMemcpyHostToDevice)
+    staged.assign ((const char *)from, (const char *)from + bytes);
+  emu_enqueue_until (stream, [=] {
+    memmove (to, kind == cudaMemcpyHostToDevice ? staged.data () : from, bytes);
+    return true;
+  });
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaStreamCreateWithFlags (cudaStream_t *out, unsigned)
+{
+  *out = new CUstream_st;
+  streams.push_back (*out);
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaStreamDestroy (cudaStream_t stream)
+{
+  streams.erase (std::find (streams.begin (), streams.end (), stream));
+  delete stream;
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaStreamQuery (cudaStream_t stream)
+{
+  progress ();
+  if (!stream->work.empty ())
+    usleep (20); /* other ranks want the core */
+  return stream->work.empty () ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t
+cudaStreamWaitEvent (cudaStream_t stream, cudaEvent_t event, unsigned)
+{
+  uint64_t record = event->recorded;
+  emu_enqueue_until (stream, [=] { return event->passed >= record; });
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaEventCreate (cudaEvent_t *out)
+{
+  *out = new CUevent_st;
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaEventCreateWithFlags (cudaEvent_t *out, unsigned)
+{
+  return cudaEventCreate (out);
+}
+
+cudaError_t
+cudaEventDestroy (cudaEvent_t event)
+{
+  delete event;
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaEventRecord (cudaEvent_t event, cudaStream_t stream)
+{
+  uint64_t record = ++event->recorded;
+  emu_enqueue_until (stream, [=] {
+    struct timespec now;
+    clock_gettime (CLOCK_MONOTONIC, &now);
+    event->seconds = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    event->passed = record;
+    return true;
+  });
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaEventElapsedTime (float *out_ms, cudaEvent_t from, cudaEvent_t to)
+{
+  *out_ms = (float)((to->seconds - from->seconds) * 1e3);
+  return from->passed == from->recorded && to->passed == to->recorded ? cudaSuccess
+                                                                      : cudaErrorNotReady;
+}
