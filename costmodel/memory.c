@@ -163,19 +163,19 @@ counted_list (const CostMemoryPlan *plan)
              : NULL;
 }
 
-/* The largest sum of what the chunks of a rank keep, along its list. What recompute rebuilds for
- * the input gradient stays until the weight gradient has run. */
+/* The largest sum of what the chunks of a rank keep, along its list. What full recompute rebuilds
+ * for the input gradient stays until the weight gradient has run. */
 static guint64
-listed_bytes (const CostTemplate *tmpl, guint32 uniform, const CostStageMap *map,
-              const ModelSchedule *list, guint32 rank)
+listed_bytes (const CostMemoryPlan *plan, const ModelSchedule *list, guint32 rank)
 {
+  gboolean rebuilds = plan->layout->recompute.kind == MODEL_RECOMPUTE_FULL;
   guint64 kept[MAX_CHUNKS], waiting[MAX_CHUNKS];
   for (guint32 chunk = 0; chunk < MIN (list->vpp, MAX_CHUNKS); chunk++) {
-    const CostStageContent *content = chunk_content (map, rank, chunk);
+    const CostStageContent *content = chunk_content (plan->map, rank, chunk);
     CostStageContent rebuilt = *content;
     memset (rebuilt.recomputed, 0, sizeof rebuilt.recomputed);
-    kept[chunk] = kept_bytes (tmpl, uniform, content);
-    waiting[chunk] = kept_bytes (tmpl, 1, &rebuilt);
+    kept[chunk] = kept_bytes (plan->tmpl, plan->uniform, content);
+    waiting[chunk] = rebuilds ? kept_bytes (plan->tmpl, 1, &rebuilt) : kept[chunk];
   }
   return model_schedule_peak (list, rank, kept, waiting);
 }
@@ -441,7 +441,7 @@ cost_stage_kept_init (CostStageKept *out, const CostMemoryPlan *plan, const Cost
                              : model_schedule_in_flight (map->schedule, map->pp, map->vpp,
                                                          plan->microbatches, class->first_rank);
   out->activations_bytes
-      = list != NULL ? listed_bytes (tmpl, plan->uniform, map, list, class->first_rank)
+      = list != NULL ? listed_bytes (plan, list, class->first_rank)
                      : activation_bytes (tmpl, plan->uniform, map, class, out->in_flight_count);
   out->activations_bytes += output_bytes (plan, class, out->in_flight_count);
   out->layer_work_bytes = layer_work_bytes (tmpl, plan->uniform, class);
