@@ -1,5 +1,5 @@
 /* app/plan.c - one search per (machine, GPU count, batch, sequence), stored point by point. */
-#include "app/plan.h"
+#include "app/plan-private.h"
 
 #include "app/advice-private.h"
 #include "app/simulate.h"
@@ -7,38 +7,6 @@
 
 #include <json-glib/json-glib.h>
 #include <math.h>
-
-static void
-miss_clear (gpointer data)
-{
-  g_free (((AppMiss *)data)->layout_text);
-}
-
-static AppPlanPoint *
-point_new (const AppProblem *problem)
-{
-  AppPlanPoint *point = g_new0 (AppPlanPoint, 1);
-
-  point->machine = g_strdup (problem->setting->machine->slug);
-  point->gpus = problem->problem.gpus;
-  point->global_batch = problem->job.global_batch;
-  point->seq = problem->job.seq;
-  point->plans = g_ptr_array_new_with_free_func ((GDestroyNotify)db_plan_free);
-  point->misses = g_array_new (FALSE, TRUE, sizeof (AppMiss));
-  g_array_set_clear_func (point->misses, miss_clear);
-  point->advice = g_ptr_array_new_with_free_func (g_free);
-  return point;
-}
-
-static void
-point_free (AppPlanPoint *point)
-{
-  g_free (point->machine);
-  g_ptr_array_unref (point->plans);
-  g_array_unref (point->misses);
-  g_ptr_array_unref (point->advice);
-  g_free (point);
-}
 
 void
 app_plan_result_free (AppPlanResult *result)
@@ -97,6 +65,8 @@ inputs_json (const AppPlanRequest *request)
     json_builder_add_double_value (builder, request->inputs.dropout);
   else
     json_builder_add_null_value (builder);
+  if (request->inputs.what_if != NULL)
+    add_text (builder, "what_if", request->inputs.what_if);
   add_text (builder, "layout", request->pins);
   json_builder_set_member_name (builder, "max_oom_risk");
   json_builder_add_double_value (builder, request->max_oom_risk);
@@ -110,71 +80,6 @@ inputs_json (const AppPlanRequest *request)
   json_builder_end_object (builder);
   root = json_builder_get_root (builder);
   return json_to_string (root, FALSE);
-}
-
-/* ---- search points ---- */
-
-/* Everything resolved before any work: bad input fails before a database is opened. */
-typedef struct {
-  GPtrArray *settings; /* AppSetting *, one per machine */
-  GPtrArray *problems; /* AppProblem * */
-} Points;
-
-static void
-setting_free (gpointer setting)
-{
-  app_setting_clear (setting);
-  g_free (setting);
-}
-
-static void
-points_clear (Points *points)
-{
-  g_clear_pointer (&points->problems, g_ptr_array_unref);
-  g_clear_pointer (&points->settings, g_ptr_array_unref);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Points, points_clear)
-
-static gboolean
-resolve_points_of (Points *points, const AppSetting *setting, const AppPlanRequest *request,
-                   GError **error)
-{
-  guint n_batches = request->batches != NULL ? request->batches->len : 0;
-  guint n_seqs = request->seqs != NULL ? request->seqs->len : 0;
-
-  for (guint g = 0; g < request->gpus->len; g++)
-    for (guint b = 0; b < MAX (n_batches, 1); b++)
-      for (guint s = 0; s < MAX (n_seqs, 1); s++) {
-        AppProblem *problem = g_new0 (AppProblem, 1);
-
-        g_ptr_array_add (points->problems, problem);
-        if (!app_problem_init (problem, setting, g_array_index (request->gpus, guint64, g),
-                               n_batches > 0 ? g_array_index (request->batches, guint64, b) : 0,
-                               n_seqs > 0 ? g_array_index (request->seqs, guint64, s) : 0, error))
-          return FALSE;
-      }
-  return TRUE;
-}
-
-static gboolean
-resolve_points (Points *points, const AppPlanRequest *request, GError **error)
-{
-  points->settings = g_ptr_array_new_with_free_func (setting_free);
-  points->problems = g_ptr_array_new_with_free_func (g_free);
-  for (const char *const *machine = request->machines; *machine != NULL; machine++) {
-    AppSetting *setting = g_new0 (AppSetting, 1);
-    AppInputs inputs = request->inputs;
-
-    g_ptr_array_add (points->settings, setting);
-    inputs.machine = *machine;
-    if (!app_setting_init (setting, &inputs, error)
-        || !resolve_points_of (points, setting, request, error))
-      return FALSE;
-  }
-  if (points->problems->len > 0)
-    return TRUE;
-  g_set_error (error, APP_ERROR, APP_ERROR_USAGE, "nothing to plan: name at least one machine");
-  return FALSE;
 }
 
 /* ---- one point ---- */
@@ -205,9 +110,17 @@ static void
 fill_point (AppPlanPoint *point, const AppProblem *problem, const AppPlanRequest *request,
             const SimSearchResult *result)
 {
-  for (guint i = 0; i < result->n_plans; i++)
-    g_ptr_array_add (point->plans, app_record_plan (problem, &result->plans[i].layout,
-                                                    &result->plans[i].prediction, i + 1));
+  /* whichever comes first in the end carries the texts of the inputs */
+  guint n_first = request->rank_simulated ? MAX (request->simulate, 1) : 1;
+
+  for (guint i = 0; i < result->n_plans; i++) {
+    const SimPlan *plan = &result->plans[i];
+
+    g_ptr_array_add (point->plans,
+                     i < n_first
+                         ? app_record_plan (problem, &plan->layout, &plan->prediction, i + 1)
+                         : app_record_next_plan (problem, &plan->layout, &plan->prediction, i + 1));
+  }
   for (guint i = 0; i < result->n_misses; i++) {
     const SimMiss *miss = &result->misses[i];
     AppMiss row = {
@@ -277,8 +190,10 @@ simulate_best (AppPlanPoint *point, const AppProblem *problem, const AppPlanRequ
     g_autoptr (GError) local = NULL;
     DbPlan *plan = g_ptr_array_index (point->plans, i);
 
-    if (request->cancelled != NULL && request->cancelled (request->user_data))
-      break;
+    if (request->cancelled != NULL && request->cancelled (request->user_data)) {
+      g_set_error (error, SIM_ERROR, SIM_ERROR_CANCELLED, "the search was stopped");
+      return FALSE;
+    }
     if (app_simulated_s (problem, &result->plans[i].layout, &result->plans[i].prediction,
                          &plan->plan.prediction.simulated_s, &local)
         || g_error_matches (local, MODEL_ERROR, MODEL_ERROR_BAD_VALUE))
@@ -300,7 +215,10 @@ search_point (AppPlanPoint *point, const AppProblem *problem, const AppPlanReque
   g_auto (ModelLayout) pins = { 0 };
   g_auto (SimSpace) space = { 0 };
   g_auto (SimSearchResult) result = { 0 };
-  g_autofree char *label = g_strdup_printf ("%s × %" G_GUINT64_FORMAT, point->machine, point->gpus);
+  g_autofree char *label
+      = g_strdup_printf ("%s × %" G_GUINT64_FORMAT ", batch %" G_GUINT64_FORMAT
+                         " × %" G_GUINT64_FORMAT " tokens",
+                         point->machine, point->gpus, point->global_batch, point->seq);
   Progress progress = { request, label };
   SimSearchOptions options = {
     .keep = request->keep,
@@ -308,7 +226,6 @@ search_point (AppPlanPoint *point, const AppProblem *problem, const AppPlanReque
     .jobs = request->jobs,
     .exhaustive = request->exhaustive,
     .balance_stages = TRUE,
-    .limit = request->limit,
     .progress = report_progress,
     .cancelled = ask_cancelled,
     .user_data = &progress,
@@ -324,36 +241,7 @@ search_point (AppPlanPoint *point, const AppProblem *problem, const AppPlanReque
   return app_advise (point, problem, &options, &pins, sim_space_pins_of_text (text), error);
 }
 
-/* ---- storing ---- */
-
-static gboolean
-store_point (DbDatabase *db, gint64 run_id, const AppPlanPoint *point, GError **error)
-{
-  g_autofree DbPlanRecord *records = g_new0 (DbPlanRecord, MAX (point->plans->len, 1));
-  g_autofree gint64 *ids = g_new0 (gint64, MAX (point->plans->len, 1));
-
-  for (guint i = 0; i < point->plans->len; i++) {
-    DbPlan *plan = g_ptr_array_index (point->plans, i);
-    const DbPlan *first = g_ptr_array_index (point->plans, 0);
-
-    if (i == 0 && !app_record_store_inputs (db, plan, error))
-      return FALSE;
-    plan->plan.machine_id = first->plan.machine_id;
-    plan->plan.model_id = first->plan.model_id;
-    plan->plan.job_id = first->plan.job_id;
-    plan->plan.calibration_id = first->plan.calibration_id;
-    records[i] = plan->plan;
-  }
-  if (!db_store_plans (db, run_id, records, point->plans->len, ids, error))
-    return FALSE;
-  for (guint i = 0; i < point->plans->len; i++) {
-    DbPlan *plan = g_ptr_array_index (point->plans, i);
-
-    plan->plan.plan_id = ids[i];
-    plan->plan.run_id = run_id;
-  }
-  return TRUE;
-}
+/* ---- the run in the database ---- */
 
 static gboolean
 finish_run (DbDatabase *db, const AppPlanResult *result, DbRunStatus status, const char *message,
@@ -392,40 +280,59 @@ begin_run (const AppPlanRequest *request, AppPlanResult *result, GError **error)
   DbRunRecord run
       = { .command = "plan", .inputs = result->inputs_json, .inputs_hash = result->hash };
 
-  if (db == NULL || !db_store_begin_run (db, &run, &result->run_id, error))
+  if (db == NULL || !db_store_resume_search (db, result->hash, &result->run_id, error))
+    return NULL;
+  result->resumed = result->run_id > 0;
+  if (!result->resumed && !db_store_begin_search (db, &run, &result->run_id, error))
     return NULL;
   return g_steal_pointer (&db);
 }
 
 /* ---- the use case ---- */
 
+/* Searched, unless a stopped run has done it already. */
 static gboolean
-run_points (const AppPlanRequest *request, const Points *points, DbDatabase *db,
+answer_point (AppPlanPoint *point, const AppProblem *problem, const AppPlanRequest *request,
+              DbDatabase *db, AppPlanResult *result, GError **error)
+{
+  gboolean found = FALSE;
+
+  if (result->resumed
+      && !app_plan_point_load (point, db, result->run_id, result->hash, &found, error))
+    return FALSE;
+  if (found) {
+    result->reused_count++;
+    return TRUE;
+  }
+  return search_point (point, problem, request, error)
+         && (db == NULL || app_plan_point_store (point, db, result->run_id, result->hash, error));
+}
+
+static gboolean
+run_points (const AppPlanRequest *request, const AppPlanPoints *points, DbDatabase *db,
             AppPlanResult *result, GError **error)
 {
+  result->asked_count = points->problems->len;
   for (guint i = 0; i < points->problems->len; i++) {
     const AppProblem *problem = g_ptr_array_index (points->problems, i);
-    AppPlanPoint *point = point_new (problem);
+    g_autoptr (AppPlanPoint) point = app_plan_point_new (problem);
     g_autoptr (GError) local = NULL;
 
-    if (!search_point (point, problem, request, &local)) {
-      point_free (point);
+    if (!answer_point (point, problem, request, db, result, &local)) {
       result->interrupted = g_error_matches (local, SIM_ERROR, SIM_ERROR_CANCELLED);
       if (result->interrupted)
         return TRUE;
       g_propagate_error (error, g_steal_pointer (&local));
       return FALSE;
     }
-    g_ptr_array_add (result->points, point);
-    if (db != NULL && !store_point (db, result->run_id, point, error))
-      return FALSE;
+    g_ptr_array_add (result->points, g_steal_pointer (&point));
   }
   return TRUE;
 }
 
 /* A run is known by what was asked and by what the names in it stood for. */
 static char *
-run_hash (const AppPlanResult *result, const Points *points)
+run_hash (const AppPlanResult *result, const AppPlanPoints *points)
 {
   GString *text = g_string_new (result->inputs_json);
   char *hash = NULL;
@@ -446,13 +353,13 @@ run_hash (const AppPlanResult *result, const Points *points)
 AppPlanResult *
 app_plan (const AppPlanRequest *request, GError **error)
 {
-  g_auto (Points) points = { 0 };
+  g_auto (AppPlanPoints) points = { 0 };
   g_autoptr (AppPlanResult) result = g_new0 (AppPlanResult, 1);
   g_autoptr (DbDatabase) db = NULL;
   g_autoptr (GError) local = NULL;
 
-  result->points = g_ptr_array_new_with_free_func ((GDestroyNotify)point_free);
-  if (!resolve_points (&points, request, error))
+  result->points = g_ptr_array_new_with_free_func ((GDestroyNotify)app_plan_point_free);
+  if (!app_plan_points_resolve (&points, request, error))
     return NULL;
   result->inputs_json = inputs_json (request);
   result->hash = run_hash (result, &points);

@@ -17,7 +17,7 @@ typedef struct {
   guint keep; /* per search point */
   guint jobs;
   gboolean exhaustive;
-  guint64 limit;
+  guint64 limit;           /* refuse sweeps with more points or layouts; 0: plan_sweep.c's own */
   guint simulate;          /* of the best, so many are also played event by event */
   gboolean rank_simulated; /* and those are ordered by that */
   const char *db_path;     /* (nullable): nothing is stored */
@@ -36,7 +36,8 @@ typedef struct {
 
 /* One search point. */
 typedef struct {
-  char *machine; /* (owned) */
+  char *machine;        /* (owned) */
+  double usd_per_gpu_h; /* NaN: no price known */
   guint64 gpus, global_batch, seq;
   GPtrArray *plans; /* (owned) DbPlan *, best first */
   GArray *misses;   /* (owned) AppMiss, only when no plan */
@@ -49,11 +50,14 @@ typedef struct {
 } AppPlanPoint;
 
 typedef struct {
-  char *inputs_json; /* (owned) canonical text of what was asked */
-  char *hash;        /* (owned) of it and of the contents of model, machine, calibration */
-  GPtrArray *points; /* (owned) AppPlanPoint * */
-  gint64 run_id;     /* 0: not stored */
-  char *warning;     /* (owned, nullable) from the database */
+  char *inputs_json;  /* (owned) canonical text of what was asked */
+  char *hash;         /* (owned) of it and of the contents of model, machine, calibration */
+  GPtrArray *points;  /* (owned) AppPlanPoint * */
+  gint64 run_id;      /* 0: not stored */
+  gboolean resumed;   /* a stopped run of the same inputs went on */
+  guint asked_count;  /* search points asked for */
+  guint reused_count; /* of points: found in the database */
+  char *warning;      /* (owned, nullable) from the database */
   gboolean interrupted;
 } AppPlanResult;
 

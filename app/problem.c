@@ -3,6 +3,7 @@
 #include "app/calibration_source.h"
 
 #include "model/program.h"
+#include "topo/change.h"
 #include "topo/live.h"
 
 #include <math.h>
@@ -20,10 +21,45 @@ static TopoMachine *
 load_machine (const BaseCatalog *catalog, const AppInputs *inputs, GError **error)
 {
   const TopoReadOptions options = { .catalog = catalog, .gpu = inputs->gpu };
+  TopoChanges changes;
 
-  if (g_str_equal (inputs->machine, "live"))
-    return topo_machine_new_live (&options, MAX (inputs->live_ranks, 1), error);
+  if (g_str_equal (inputs->machine, "live")) {
+    if (inputs->what_if == NULL && inputs->changes == NULL)
+      return topo_machine_new_live (&options, MAX (inputs->live_ranks, 1), error);
+    g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
+                 "--what-if changes a machine's file; write this host's first: plait topo --live "
+                 "--format ini");
+    return NULL;
+  }
+  if (inputs->changes != NULL)
+    return topo_machine_load_changed (catalog, inputs->machine, inputs->gpu, inputs->changes,
+                                      error);
+  if (inputs->what_if != NULL) {
+    if (topo_changes_parse (&changes, inputs->what_if, error))
+      return topo_machine_load_changed (catalog, inputs->machine, inputs->gpu, &changes, error);
+    g_prefix_error (error, "--what-if: ");
+    return NULL;
+  }
   return topo_machine_load (catalog, inputs->machine, inputs->gpu, error);
+}
+
+/* What the machine would be with --what-if is calibrated as the machine that it is. */
+static CostCalibration *
+load_calibration (const AppSetting *setting, const AppInputs *inputs, GError **error)
+{
+  AppInputs unchanged = *inputs;
+  g_autoptr (TopoMachine) machine = NULL;
+
+  if (inputs->what_if == NULL && inputs->changes == NULL)
+    return app_calibration_load (setting->catalog, inputs->calibration, inputs->db_path,
+                                 setting->machine, error);
+  unchanged.what_if = NULL;
+  unchanged.changes = NULL;
+  machine = load_machine (setting->catalog, &unchanged, error);
+  if (machine == NULL)
+    return NULL;
+  return app_calibration_load (setting->catalog, inputs->calibration, inputs->db_path, machine,
+                               error);
 }
 
 static gboolean
@@ -48,8 +84,7 @@ setting_load (AppSetting *setting, const AppInputs *inputs, GError **error)
   setting->profile = model_profile_load (setting->catalog, profile, error);
   if (setting->profile == NULL)
     return FALSE;
-  setting->calibration = app_calibration_load (setting->catalog, inputs->calibration,
-                                               inputs->db_path, setting->machine, error);
+  setting->calibration = load_calibration (setting, inputs, error);
   if (setting->calibration == NULL)
     return FALSE;
   setting->dropout = inputs->dropout;

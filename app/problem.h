@@ -18,7 +18,9 @@ typedef struct {
   const char *calibration; /* default: default */
   const char *db_path;     /* (nullable) where calibrations are looked for that the catalog lacks */
   double dropout;          /* < 0: the model's */
-  guint32 live_ranks;      /* machine live without GPUs: one device per rank; 0: one */
+  const char *what_if;     /* changes to the machine (topo/change.h), (nullable) */
+  const struct _TopoChanges *changes; /* the same, read already; goes before it (nullable) */
+  guint32 live_ranks;                 /* machine live without GPUs: one device per rank; 0: one */
 } AppInputs;
 
 /* The catalog entries of one model, machine, profile and calibration. */

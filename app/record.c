@@ -58,15 +58,16 @@ app_record_machine_content (const TopoMachine *machine)
   return g_string_free (text, FALSE);
 }
 
+/* @with_content: the texts that identify the inputs in a database. */
 static void
-fill_inputs (DbPlan *plan, const AppProblem *problem)
+fill_inputs (DbPlan *plan, const AppProblem *problem, gboolean with_content)
 {
   const AppSetting *setting = problem->setting;
   const TopoMachine *machine = setting->machine;
 
   plan->machine = (DbMachineRecord){
     .name = keep (plan, machine->slug),
-    .content = keep_owned (plan, app_record_machine_content (machine)),
+    .content = with_content ? keep_owned (plan, app_record_machine_content (machine)) : "",
     .gpu = keep (plan, machine->gpu->slug),
     .gpus_per_node = machine->gpus_per_node,
     .usd_per_gpu_h = machine->price_usd_per_gpu_hour,
@@ -74,7 +75,7 @@ fill_inputs (DbPlan *plan, const AppProblem *problem)
   };
   plan->model = (DbModelRecord){
     .name = keep (plan, setting->arch->name),
-    .content = keep_owned (plan, model_arch_to_ini (setting->arch)),
+    .content = with_content ? keep_owned (plan, model_arch_to_ini (setting->arch)) : "",
     .family = keep (plan, setting->arch->family),
     .parameters = model_params_total (setting->arch),
     .parameters_active = model_params_active (setting->arch),
@@ -88,7 +89,8 @@ fill_inputs (DbPlan *plan, const AppProblem *problem)
   };
   plan->calibration = (DbCalibrationRecord){
     .name = keep (plan, cost_calibration_name (setting->calibration)),
-    .content = keep_owned (plan, cost_calibration_format (setting->calibration)),
+    .content
+    = with_content ? keep_owned (plan, cost_calibration_format (setting->calibration)) : "",
     .source = "catalog",
   };
 }
@@ -263,13 +265,13 @@ fill_assumed (DbPlan *plan, const AppProblem *problem)
   plan->plan.n_assumed = rows->len;
 }
 
-DbPlan *
-app_record_plan (const AppProblem *problem, const ModelLayout *layout,
-                 const CostPrediction *prediction, gint64 rank)
+static DbPlan *
+record_plan (const AppProblem *problem, const ModelLayout *layout, const CostPrediction *prediction,
+             gint64 rank, gboolean with_content)
 {
   DbPlan *plan = db_plan_new ();
 
-  fill_inputs (plan, problem);
+  fill_inputs (plan, problem, with_content);
   plan->plan.rank = rank;
   plan->plan.gpus = problem->problem.gpus;
   plan->plan.global_batch = (gint64)problem->job.global_batch;
@@ -280,6 +282,20 @@ app_record_plan (const AppProblem *problem, const ModelLayout *layout,
   fill_parts_and_groups (plan, prediction);
   fill_assumed (plan, problem);
   return plan;
+}
+
+DbPlan *
+app_record_plan (const AppProblem *problem, const ModelLayout *layout,
+                 const CostPrediction *prediction, gint64 rank)
+{
+  return record_plan (problem, layout, prediction, rank, TRUE);
+}
+
+DbPlan *
+app_record_next_plan (const AppProblem *problem, const ModelLayout *layout,
+                      const CostPrediction *prediction, gint64 rank)
+{
+  return record_plan (problem, layout, prediction, rank, FALSE);
 }
 
 gboolean

@@ -10,6 +10,10 @@ G_BEGIN_DECLS
 /* @rank: 1 is best of its search point. Returns: (owned) with every string and array its own. */
 DbPlan *app_record_plan (const AppProblem *problem, const ModelLayout *layout,
                          const CostPrediction *prediction, gint64 rank);
+/* The same for the later plans of a search point, without the texts that identify the inputs: those
+ * are stored with the first plan. */
+DbPlan *app_record_next_plan (const AppProblem *problem, const ModelLayout *layout,
+                              const CostPrediction *prediction, gint64 rank);
 
 /* The facts of a machine that predictions depend on, as lines of text: its identity. (owned) */
 char *app_record_machine_content (const TopoMachine *machine);

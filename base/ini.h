@@ -79,6 +79,9 @@ void base_ini_set_error (const BaseIni *ini, const char *group, const char *key,
 /* Marks a key or a whole group (key NULL) as known without reading it. */
 void base_ini_mark_used (BaseIni *ini, const char *group, const char *key);
 
+/* Gives @key, which must be there, another value, as if the file had it. */
+void base_ini_replace (BaseIni *ini, const char *group, const char *key, const char *value);
+
 /*
  * Refuses the first group or key never asked for.
  * @known_keys: (nullable) NULL-terminated names to suggest from, beside those already asked for.

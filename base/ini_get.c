@@ -235,3 +235,13 @@ base_ini_get_list (BaseIni *ini, const char *group, const char *key)
   }
   return g_strv_builder_end (items);
 }
+
+void
+base_ini_replace (BaseIni *ini, const char *group, const char *key, const char *value)
+{
+  IniKey *found = base_ini_find_key (ini, group, key);
+
+  g_return_if_fail (found != NULL);
+  g_free (found->value);
+  found->value = g_strdup (value);
+}

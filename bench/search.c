@@ -1,30 +1,95 @@
-/* bench/search.c - how many distinct legal layouts are fully costed per second and core.
+/* bench/search.c - how many distinct legal layouts are fully costed per second and core, and what
+ * pruning saves.
  *
- * gpt3-175b on 512 A100, exhaustive: every legal candidate gets tier 1 (time, memory, risk).
- * usage: bench-search [MODEL MACHINE GPUS BATCH [REPEATS]]
+ * gpt3-175b on 512 A100 by one thread, exhaustive: every legal layout gets tier 1 (time, memory,
+ * risk); then pruned, which must give the same plans.
+ * usage: bench-search [MODEL MACHINE GPUS BATCH [REPEATS [both|exhaustive|pruned [JOBS]]]]
  */
 #include "sim/search.h"
 #include "base/units.h"
 #include "model/program.h"
+#include "sim/topk.h"
 
 #include <stdio.h>
 
 typedef struct {
-  const char *model, *machine;
-  guint64 gpus, batch, repeats;
+  const char *model, *machine, *which;
+  guint64 gpus, batch, repeats, jobs;
 } Arguments;
 
 static gboolean
 read_arguments (int argc, char **argv, Arguments *out, GError **error)
 {
-  *out = (Arguments){ "gpt3-175b", "dgx-a100-80g", 512, 1536, 3 };
+  *out = (Arguments){ "gpt3-175b", "dgx-a100-80g", "both", 512, 1536, 3, 1 };
   if (argc > 1)
     out->model = argv[1];
   if (argc > 2)
     out->machine = argv[2];
+  if (argc > 6)
+    out->which = argv[6];
   return (argc <= 3 || base_units_parse_count (argv[3], 1, 1u << 24, &out->gpus, error))
          && (argc <= 4 || base_units_parse_count (argv[4], 1, 1u << 30, &out->batch, error))
-         && (argc <= 5 || base_units_parse_count (argv[5], 1, 1000, &out->repeats, error));
+         && (argc <= 5 || base_units_parse_count (argv[5], 1, 1000, &out->repeats, error))
+         && (argc <= 7 || base_units_parse_count (argv[7], 1, 1024, &out->jobs, error));
+}
+
+static gboolean
+measure (const Arguments *arguments, const CostProblem *problem, const SimSpace *space,
+         gboolean exhaustive, SimSearchResult *result, GError **error)
+{
+  const SimSearchOptions options = { .keep = 100,
+                                     .max_oom_risk = 0.1,
+                                     .jobs = (guint)arguments->jobs,
+                                     .exhaustive = exhaustive,
+                                     .balance_stages = TRUE };
+
+  if (!sim_search (problem, space, &options, result, error))
+    return FALSE;
+  printf ("%s on %" G_GUINT64_FORMAT " %s, %s: %" G_GUINT64_FORMAT
+          " legal layouts, %" G_GUINT64_FORMAT " costed, %" G_GUINT64_FORMAT
+          " templates, %" G_GUINT64_FORMAT " exact recurrences, %.4f s with %" G_GUINT64_FORMAT
+          " threads: %.0f layouts/s\n",
+          arguments->model, arguments->gpus, arguments->machine,
+          exhaustive ? "exhaustive" : "pruned", result->legal_count, result->tier1_count,
+          result->templates_count, result->tier2_count, result->elapsed_s, arguments->jobs,
+          (double)result->tier1_count / result->elapsed_s);
+  return TRUE;
+}
+
+static gboolean
+same_plans (const SimSearchResult *a, const SimSearchResult *b)
+{
+  if (a->n_plans != b->n_plans)
+    return FALSE;
+  for (guint i = 0; i < a->n_plans; i++)
+    if (sim_layout_compare (&a->plans[i].layout, &b->plans[i].layout) != 0
+        || a->plans[i].prediction.step_s != b->plans[i].prediction.step_s)
+      return FALSE;
+  return TRUE;
+}
+
+/* Times of a shared machine differ: pruning is judged by two searches that follow each other. */
+static gboolean
+measure_both (const Arguments *arguments, const CostProblem *problem, const SimSpace *space,
+              GError **error)
+{
+  g_auto (SimSearchResult) all = { 0 };
+  g_auto (SimSearchResult) pruned = { 0 };
+  gboolean runs_all = g_str_equal (arguments->which, "pruned") == FALSE;
+  gboolean runs_pruned = g_str_equal (arguments->which, "exhaustive") == FALSE;
+
+  if ((runs_all && !measure (arguments, problem, space, TRUE, &all, error))
+      || (runs_pruned && !measure (arguments, problem, space, FALSE, &pruned, error)))
+    return FALSE;
+  if (!runs_all || !runs_pruned)
+    return TRUE;
+  if (!same_plans (&all, &pruned)) {
+    g_set_error_literal (error, SIM_ERROR, SIM_ERROR_SPACE, "pruning changed the plans");
+    return FALSE;
+  }
+  printf ("the same %u plans in 1/%.1f of the time\n", all.n_plans,
+          all.elapsed_s / pruned.elapsed_s);
+  return TRUE;
 }
 
 static gboolean
@@ -57,21 +122,9 @@ run (const Arguments *arguments, GError **error)
   model_layout_init (&pins, profile);
   if (!sim_space_init (&space, &problem, &pins, 0, error))
     return FALSE;
-  for (guint64 i = 0; i < arguments->repeats; i++) {
-    const SimSearchOptions options = {
-      .keep = 100, .max_oom_risk = 0.1, .jobs = 1, .exhaustive = TRUE, .balance_stages = TRUE
-    };
-    g_auto (SimSearchResult) result = { 0 };
-
-    if (!sim_search (&problem, &space, &options, &result, error))
+  for (guint64 i = 0; i < arguments->repeats; i++)
+    if (!measure_both (arguments, &problem, &space, error))
       return FALSE;
-    printf ("%s on %" G_GUINT64_FORMAT " %s: %" G_GUINT64_FORMAT
-            " legal layouts, %" G_GUINT64_FORMAT " templates, %" G_GUINT64_FORMAT
-            " exact recurrences, %.3f s on one core: %.0f layouts/s\n",
-            arguments->model, arguments->gpus, arguments->machine, result.legal_count,
-            result.templates_count, result.tier2_count, result.elapsed_s,
-            (double)result.tier1_count / result.elapsed_s);
-  }
   return TRUE;
 }
 

@@ -2,7 +2,9 @@
 #include "app/plan.h"
 #include "cli/cli.h"
 #include "cli/plan_json.h"
+#include "cli/plan_rank.h"
 #include "cli/plan_text.h"
+#include "cli/sensitivity.h"
 
 #include "base/cpus.h"
 #include "base/units.h"
@@ -11,19 +13,20 @@
 #include <string.h>
 
 typedef struct {
-  char *model, *machine, *gpu, *profile, *calibration, *layout;
+  char *model, *machine, *gpu, *what_if, *profile, *calibration, *layout;
   char *gpus, *global_batch, *seq, *dropout;
   char *max_oom_risk, *keep, *jobs, *top, *limit, *simulate, *rank;
-  gboolean exhaustive, explain, no_store;
+  char *objective, *tokens, *deadline;
+  gboolean exhaustive, explain, no_store, pareto, sensitivity;
 } Options;
 
 static void
 options_clear (Options *o)
 {
-  char **all[]
-      = { &o->model, &o->machine,      &o->gpu,   &o->profile,  &o->calibration,  &o->layout,
-          &o->gpus,  &o->global_batch, &o->seq,   &o->dropout,  &o->max_oom_risk, &o->keep,
-          &o->jobs,  &o->top,          &o->limit, &o->simulate, &o->rank };
+  char **all[] = { &o->model,        &o->machine, &o->gpu,          &o->profile,  &o->calibration,
+                   &o->layout,       &o->gpus,    &o->global_batch, &o->seq,      &o->dropout,
+                   &o->max_oom_risk, &o->keep,    &o->jobs,         &o->top,      &o->limit,
+                   &o->objective,    &o->tokens,  &o->deadline,     &o->simulate, &o->rank };
 
   for (gsize i = 0; i < G_N_ELEMENTS (all); i++)
     g_clear_pointer (all[i], g_free);
@@ -36,6 +39,7 @@ typedef struct {
   char **machines;
   GArray *gpus, *batches, *seqs;
   guint64 top;
+  CliRank rank;
 } Asked;
 
 static void
@@ -139,12 +143,14 @@ ask (const Options *o, const CliCommon *common, Asked *asked, GError **error)
                           error)
       || !cli_count_list ("--seq", o->seq, FALSE, 1, 1u << 30, &asked->seqs, error)
       || !cli_ratio ("--dropout", o->dropout, &dropout, error) || !ask_limits (o, asked, error)
-      || !ask_simulation (o, request, error))
+      || !cli_rank_parse (o->objective, o->pareto, o->tokens, o->deadline, &asked->rank, error)
+      || !ask_simulation (o, &asked->request, error))
     return FALSE;
   request->inputs = (AppInputs){
     .catalog_dir = common->catalog,
     .model = o->model,
     .gpu = o->gpu,
+    .what_if = o->what_if,
     .profile = o->profile,
     .calibration = o->calibration,
     .db_path = cli_db_path (common),
@@ -161,6 +167,54 @@ ask (const Options *o, const CliCommon *common, Asked *asked, GError **error)
   request->progress = show_progress;
   request->cancelled = cli_interrupted;
   return TRUE;
+}
+
+/* ---- what limits the best plan ---- */
+
+/* Of the best plan of each search point: (owned) GArray of AppSensitivity each, NULL without. */
+static GPtrArray *
+find_sensitivity (const AppPlanResult *result, const AppPlanRequest *request, GError **error)
+{
+  g_autoptr (GPtrArray) all = g_ptr_array_new_with_free_func ((GDestroyNotify)g_array_unref);
+  guint n_machines = g_strv_length ((char **)request->machines);
+
+  for (guint i = 0; i < result->points->len; i++) {
+    const AppPlanPoint *point = g_ptr_array_index (result->points, i);
+    const DbPlan *best = point->plans->len > 0 ? g_ptr_array_index (point->plans, 0) : NULL;
+    AppInputs inputs = request->inputs;
+    GArray *rows = NULL;
+
+    /* points come machine by machine, the same number of each */
+    inputs.machine = request->machines[i / (result->asked_count / n_machines)];
+    if (best != NULL) {
+      rows = app_sensitivity (&inputs, point->gpus, point->global_batch, point->seq,
+                              best->plan.layout_text, error);
+      if (rows == NULL)
+        return NULL;
+    }
+    g_ptr_array_add (all, rows != NULL ? rows : g_array_new (FALSE, FALSE, 1));
+  }
+  return g_steal_pointer (&all);
+}
+
+static void
+add_sensitivity (JsonBuilder *builder, const AppPlanResult *result, const GPtrArray *all)
+{
+  json_builder_set_member_name (builder, "sensitivity");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < all->len; i++) {
+    const AppPlanPoint *point = g_ptr_array_index (result->points, i);
+
+    json_builder_begin_object (builder);
+    cli_json_text (builder, "machine", point->machine);
+    cli_json_count (builder, "gpus", (gint64)point->gpus);
+    cli_json_count (builder, "global_batch", (gint64)point->global_batch);
+    cli_json_count (builder, "seq", (gint64)point->seq);
+    json_builder_set_member_name (builder, "resources");
+    cli_sensitivity_json (builder, g_ptr_array_index (all, i));
+    json_builder_end_object (builder);
+  }
+  json_builder_end_array (builder);
 }
 
 /* ---- printing ---- */
@@ -220,8 +274,10 @@ add_rejected (JsonBuilder *builder, const AppPlanResult *result, gboolean exhaus
 }
 
 static void
-print_json (const AppPlanResult *result, gboolean exhaustive)
+print_json (const AppPlanResult *result, const Asked *asked, const GArray *ranked,
+            const GPtrArray *sensitivity)
 {
+  gboolean exhaustive = asked->request.exhaustive;
   g_autoptr (JsonBuilder) builder = json_builder_new ();
 
   json_builder_begin_object (builder);
@@ -236,6 +292,10 @@ print_json (const AppPlanResult *result, gboolean exhaustive)
   }
   json_builder_end_array (builder);
   add_rejected (builder, result, exhaustive);
+  if (ranked != NULL)
+    cli_rank_json (builder, &asked->rank, ranked);
+  if (sensitivity != NULL)
+    add_sensitivity (builder, result, sensitivity);
   json_builder_end_object (builder);
   cli_json_print (builder);
 }
@@ -332,10 +392,18 @@ print_point (const AppPlanPoint *point, const char *model, guint64 top, gboolean
 }
 
 static void
-print_text (const AppPlanResult *result, const Options *o, guint64 top, const CliCommon *common)
+print_text (const AppPlanResult *result, const Options *o, const Asked *asked, const GArray *ranked,
+            const GPtrArray *sensitivity, const CliCommon *common)
 {
-  for (guint i = 0; i < result->points->len; i++)
-    print_point (g_ptr_array_index (result->points, i), o->model, top, o->explain, common);
+  for (guint i = 0; i < result->points->len; i++) {
+    print_point (g_ptr_array_index (result->points, i), o->model, asked->top, o->explain, common);
+    if (sensitivity != NULL && ((GArray *)g_ptr_array_index (sensitivity, i))->len > 0) {
+      cli_sensitivity_print (g_ptr_array_index (sensitivity, i));
+      puts ("");
+    }
+  }
+  if (ranked != NULL)
+    cli_rank_print (&asked->rank, ranked);
 }
 
 static void
@@ -356,20 +424,39 @@ print_notes (const AppPlanResult *result, const AppPlanRequest *request)
            "searched %.3f s: %" G_GUINT64_FORMAT " layouts costed, %" G_GUINT64_FORMAT
            " by the exact recurrence, %u threads\n",
            seconds, tier1, tier2, request->jobs);
-  if (result->run_id > 0)
+  if (result->resumed)
+    fprintf (stderr,
+             "went on with run %" G_GINT64_FORMAT ": %u of %u search points were done already\n",
+             result->run_id, result->reused_count, result->asked_count);
+  else if (result->run_id > 0)
     fprintf (stderr, "stored as run %" G_GINT64_FORMAT " in %s\n", result->run_id,
              request->db_path);
 }
 
+static void
+print_interrupted (const AppPlanResult *result, const AppPlanRequest *request)
+{
+  if (result->run_id > 0)
+    fprintf (stderr,
+             "plait: interrupted: %u of %u search points are done and kept in %s as run "
+             "%" G_GINT64_FORMAT "; the same command goes on from there\n",
+             result->points->len, result->asked_count, request->db_path, result->run_id);
+  else
+    fprintf (stderr,
+             "plait: interrupted: %u of %u search points are done; nothing is kept with "
+             "--no-store, so that the same command starts again\n",
+             result->points->len, result->asked_count);
+}
+
 static CliExit
-verdict (const AppPlanResult *result)
+verdict (const AppPlanResult *result, const Asked *asked, const GArray *ranked)
 {
   if (result->interrupted) {
-    fprintf (stderr,
-             "plait: interrupted: %u search points are done%s; the same command starts anew\n",
-             result->points->len, result->run_id > 0 ? " and stored" : "");
+    print_interrupted (result, &asked->request);
     return CLI_NO;
   }
+  if (ranked != NULL && !cli_rank_is_met (&asked->rank, ranked))
+    return CLI_NO;
   for (guint i = 0; i < result->points->len; i++)
     if (((AppPlanPoint *)g_ptr_array_index (result->points, i))->plans->len > 0)
       return CLI_DONE;
@@ -384,11 +471,16 @@ run (const CliVerb *verb, int argc, char **argv)
   g_auto (Asked) asked = { 0 };
   g_autoptr (GError) error = NULL;
   g_autoptr (AppPlanResult) result = NULL;
+  g_autoptr (GArray) ranked = NULL;
+  g_autoptr (GPtrArray) sensitivity = NULL;
   CliExit code = CLI_DONE;
   const GOptionEntry entries[] = {
     { "model", 0, 0, G_OPTION_ARG_STRING, &o.model, "Model: slug or file", "MODEL" },
     { "machine", 0, 0, G_OPTION_ARG_STRING, &o.machine, "Machines, comma-separated", "MACHINES" },
     { "gpu", 0, 0, G_OPTION_ARG_STRING, &o.gpu, "Replace the machine's GPU", "GPU" },
+    { "what-if", 0, 0, G_OPTION_ARG_STRING, &o.what_if,
+      "Change the machine: flops hbm hbm_bw nvlink nic price, e.g. nvlink=+50%,nic=800Gb/s",
+      "CHANGES" },
     { "gpus", 0, 0, G_OPTION_ARG_STRING, &o.gpus, "GPU counts: 64, 64,128 or 64..4096", "LIST" },
     { "global-batch", 0, 0, G_OPTION_ARG_STRING, &o.global_batch, "Sequences per step", "LIST" },
     { "seq", 0, 0, G_OPTION_ARG_STRING, &o.seq, "Tokens per sequence", "LIST" },
@@ -403,11 +495,22 @@ run (const CliVerb *verb, int argc, char **argv)
       "Plans kept per machine and GPU count (100), or all", "N" },
     { "jobs", 0, 0, G_OPTION_ARG_STRING, &o.jobs, "Threads (cores)", "N" },
     { "top", 0, 0, G_OPTION_ARG_STRING, &o.top, "Plans printed as text (10)", "N" },
+    { "limit", 0, 0, G_OPTION_ARG_STRING, &o.limit,
+      "Refuse sweeps of more points or layouts than this", "N" },
+    { "objective", 0, 0, G_OPTION_ARG_STRING, &o.objective,
+      "Rank search points by time, cost, tokens-per-dollar or gpus", "OBJECTIVE" },
+    { "pareto", 0, 0, G_OPTION_ARG_NONE, &o.pareto, "Rank only the front of time, GPUs and cost",
+      NULL },
+    { "tokens", 0, 0, G_OPTION_ARG_STRING, &o.tokens, "Tokens to train on, for example 15T",
+      "TOKENS" },
+    { "deadline", 0, 0, G_OPTION_ARG_STRING, &o.deadline, "Time for --tokens, for example 30d",
+      "TIME" },
+    { "sensitivity", 0, 0, G_OPTION_ARG_NONE, &o.sensitivity,
+      "What 10 % more of each resource does to the best plan", NULL },
     { "simulate", 0, 0, G_OPTION_ARG_STRING, &o.simulate,
       "Of the best, so many are played event by event (10)", "N" },
     { "rank", 0, 0, G_OPTION_ARG_STRING, &o.rank,
       "Order those by 'step' (predicted, the default) or 'simulated'", "WORD" },
-    { "limit", 0, 0, G_OPTION_ARG_STRING, &o.limit, "Refuse larger search spaces", "N" },
     { "exhaustive", 0, 0, G_OPTION_ARG_NONE, &o.exhaustive, "Cost every layout, prune nothing",
       NULL },
     { "explain", 0, 0, G_OPTION_ARG_NONE, &o.explain, "Count refused layouts by reason", NULL },
@@ -426,15 +529,23 @@ run (const CliVerb *verb, int argc, char **argv)
     return cli_fail (&common, error);
   if (result->warning != NULL)
     fprintf (stderr, "plait: %s\n", result->warning);
+  if (asked.rank.asked || result->points->len > 1) {
+    ranked = app_plan_rank (result, &asked.rank.request);
+    cli_rank_filter (&asked.rank, ranked);
+  }
+  if (o.sensitivity)
+    sensitivity = find_sensitivity (result, &asked.request, &error);
+  if (error != NULL)
+    return cli_fail (&common, error);
   if (common.json)
-    print_json (result, asked.request.exhaustive);
+    print_json (result, &asked, ranked, sensitivity);
   else if (common.csv)
     print_csv (result);
   else
-    print_text (result, &o, asked.top, &common);
+    print_text (result, &o, &asked, ranked, sensitivity, &common);
   if (!common.quiet)
     print_notes (result, &asked.request);
-  return verdict (result);
+  return verdict (result, &asked, ranked);
 }
 
 const CliVerb cli_plan = {
@@ -445,6 +556,8 @@ const CliVerb cli_plan = {
   = "Tries every legal split over tensor, sequence, context, pipeline, expert and data\n"
     "parallelism, ZeRO/FSDP, micro-batch, recomputation and stages, and ranks them by step time\n"
     "among those whose risk of running out of memory is acceptable.\n"
-    "Exit code 1: nothing fits; the nearest misses are shown.",
+    "Lists and ranges search every combination; the search points are then ranked. A stopped\n"
+    "search goes on where it was when the same command is given again.\n"
+    "Exit code 1: nothing fits (the nearest misses are shown), or nothing meets --deadline.",
   .run = run,
 };

@@ -4,15 +4,15 @@
 #include "cli/plan_text.h"
 
 typedef struct {
-  char *model, *machine, *gpu, *profile, *calibration, *layout;
+  char *model, *machine, *gpu, *what_if, *profile, *calibration, *layout;
   char *gpus, *global_batch, *seq, *dropout;
 } Options;
 
 static void
 options_clear (Options *o)
 {
-  char **all[] = { &o->model,  &o->machine, &o->gpu,          &o->profile, &o->calibration,
-                   &o->layout, &o->gpus,    &o->global_batch, &o->seq,     &o->dropout };
+  char **all[] = { &o->what_if, &o->model, &o->machine,      &o->gpu, &o->profile, &o->calibration,
+                   &o->layout,  &o->gpus,  &o->global_batch, &o->seq, &o->dropout };
 
   for (gsize i = 0; i < G_N_ELEMENTS (all); i++)
     g_clear_pointer (all[i], g_free);
@@ -38,6 +38,7 @@ make_request (const Options *o, const CliCommon *common, AppPredictRequest *requ
     .model = o->model,
     .machine = o->machine,
     .gpu = o->gpu,
+    .what_if = o->what_if,
     .profile = o->profile,
     .calibration = o->calibration,
     .db_path = common->db,
@@ -62,6 +63,9 @@ run (const CliVerb *verb, int argc, char **argv)
     { "model", 0, 0, G_OPTION_ARG_STRING, &o.model, "Model: slug or file", "MODEL" },
     { "machine", 0, 0, G_OPTION_ARG_STRING, &o.machine, "Machine: slug or file", "MACHINE" },
     { "gpu", 0, 0, G_OPTION_ARG_STRING, &o.gpu, "Replace the machine's GPU", "GPU" },
+    { "what-if", 0, 0, G_OPTION_ARG_STRING, &o.what_if,
+      "Change the machine: flops hbm hbm_bw nvlink nic price, e.g. nvlink=+50%,nic=800Gb/s",
+      "CHANGES" },
     { "gpus", 0, 0, G_OPTION_ARG_STRING, &o.gpus, "Number of GPUs", "N" },
     { "global-batch", 0, 0, G_OPTION_ARG_STRING, &o.global_batch, "Sequences per step", "N" },
     { "seq", 0, 0, G_OPTION_ARG_STRING, &o.seq, "Tokens per sequence", "N" },

@@ -3,10 +3,9 @@
 #include "costmodel/pieces.h"
 G_BEGIN_DECLS
 
-/* Log standard deviation of the need of a layout: the profile's, wider for mixtures of experts,
- * where flags were assumed, and for each thing that no published peak has tested. */
-double cost_need_sigma (const CostProblem *problem, const ModelLayout *layout,
-                        const CostTemplate *tmpl);
+/* What a step spends beside its passes, of it: the profile's overhead, and stragglers beyond 8
+ * GPUs. */
+double cost_straggler_ratio (const CostProblem *problem);
 
 /* After the last backward. */
 typedef struct {

@@ -102,20 +102,17 @@ play (const Evaluation *e, CostPipelineScratch *scratch, CostPipelineResult *out
       GError **error)
 {
   CostMessages messages, none = { 0 };
-  CostPipeline pipeline;
-  CostPipelineResult with;
-  g_autofree double *times = g_new (double, 6 * (gsize)e->stages->pp * e->stages->vpp);
+  CostPipeline pipeline, with_messages;
+  CostPipelineResult results[2];
+  gsize n = 6 * (gsize)e->stages->pp * e->stages->vpp;
+  g_autofree double *times = g_new (double, 2 * n);
   fill_pipeline (e, &none, times, &pipeline);
-  if (!cost_pipeline_recurrence (&pipeline, scratch, out, error))
-    return FALSE;
-  *out_p2p_s = 0;
-  if (e->stages->pp == 1)
-    return TRUE;
   cost_messages_init (&messages, e->problem, e->layout, e->placement);
-  fill_pipeline (e, &messages, times, &pipeline);
-  if (!cost_pipeline_recurrence (&pipeline, scratch, &with, error))
+  fill_pipeline (e, &messages, times + n, &with_messages);
+  if (!cost_pipeline_recurrence_both (&pipeline, &with_messages, scratch, results, error))
     return FALSE;
-  *out_p2p_s = MAX (with.makespan_s - out->makespan_s, 0);
+  *out = results[0];
+  *out_p2p_s = MAX (results[1].makespan_s - results[0].makespan_s, 0);
   return TRUE;
 }
 

@@ -31,6 +31,11 @@ typedef struct {
   gboolean is_layout_assumed; /* recompute or kernel is a guess: the risk's sigma grows */
 } CostProblem;
 
+/* Log standard deviation of the need of a layout: the profile's, wider for mixtures of experts,
+ * where flags were assumed, and for each thing that no published peak has tested. */
+double cost_need_sigma (const CostProblem *problem, const ModelLayout *layout,
+                        const CostTemplate *tmpl);
+
 /*
  * Groups and messages of one (template, pp, dp, hsdp): memoised by the search. Plain value.
  * Whatever the layout's ZeRO stage, the shard groups are those of ZeRO 1 and up.
@@ -49,6 +54,19 @@ typedef struct {
 } CostPlacement;
 void cost_placement_init (CostPlacement *out, const CostProblem *problem, const ModelLayout *layout,
                           const CostTemplate *tmpl);
+/* In two steps, for templates of the same degrees: groups (tp cp ep etp pp dp hsdp), then what
+ * depends on the template's sizes and times. */
+void cost_placement_init_groups (CostPlacement *out, const CostProblem *problem,
+                                 const ModelLayout *layout);
+void cost_placement_set_template (CostPlacement *placement, const CostProblem *problem,
+                                  const ModelLayout *layout, const CostTemplate *tmpl);
+
+/* One micro-batch of a stage. */
+typedef struct {
+  double forward_s, backward_input_s, backward_weight_s; /* FSDP's traffic included */
+  double backward_s;                                     /* both */
+  double fsdp_s;                                         /* of them, what FSDP's traffic adds */
+} CostStageTime;
 
 typedef struct {
   double lower_bound_s; /* admissible: never above cost_evaluate's step_s */
@@ -61,6 +79,59 @@ typedef struct {
 void cost_evaluate_bound (const CostProblem *problem, const ModelLayout *layout,
                           const CostTemplate *tmpl, const CostStageMap *stages,
                           const CostPlacement *placement, CostBound *out);
+
+/*
+ * The same in two steps. A step's pipeline does not depend on ZeRO and shard groups, so one
+ * CostPipeBound serves all layouts that differ in zero and hsdp only; with pp = 1 ZeRO 3 (FSDP)
+ * needs its own. Plain value.
+ */
+#define COST_BOUND_CLASSES 32
+typedef struct {
+  /* Never above the step of any layout this serves. growing_s is the weaker one: it does not
+   * shrink when stages take longer, so it also bounds layouts that recompute more. */
+  double least_s, growing_s;
+  guint64 microbatches;
+  double pipe_s;    /* share of the pipeline in the step */
+  guint32 heaviest; /* class with the most parameters */
+  CostStageTime heaviest_time;
+  /* of the first classes; kept once the first layout has been finished */
+  CostWeights weights[COST_BOUND_CLASSES];
+  CostStageKept kept[COST_BOUND_CLASSES];
+  gboolean has_kept;
+} CostPipeBound;
+void cost_pipe_bound_init (CostPipeBound *out, const CostProblem *problem,
+                           const ModelLayout *layout, const CostTemplate *tmpl,
+                           const CostStageMap *stages, const CostPlacement *placement);
+void cost_pipe_bound_finish (CostPipeBound *pipe, const CostProblem *problem,
+                             const ModelLayout *layout, const CostTemplate *tmpl,
+                             const CostStageMap *stages, const CostPlacement *placement,
+                             CostBound *out);
+/* The memory and risk of that alone; times are not set. */
+void cost_pipe_bound_memory (CostPipeBound *pipe, const CostProblem *problem,
+                             const ModelLayout *layout, const CostTemplate *tmpl,
+                             const CostStageMap *stages, const CostPlacement *placement,
+                             CostBound *out);
+/* The times, after it. */
+void cost_pipe_bound_time (const CostPipeBound *pipe, const CostProblem *problem,
+                           const ModelLayout *layout, const CostTemplate *tmpl,
+                           const CostStageMap *stages, const CostPlacement *placement,
+                           CostBound *out);
+/*
+ * Never above the step of any layout on this template, whatever its pipeline and ZeRO stage: the
+ * mean rank's work, with embedding and head once. Of @layout: tp, cp, mbs and schedule.
+ * @is_plain: with no block recomputed, which is the least of all recompute settings.
+ */
+double cost_template_least_s (const CostProblem *problem, const CostTemplate *tmpl,
+                              const CostBlockKinds *kinds, const ModelLayout *layout,
+                              gboolean is_plain);
+/*
+ * The same for one pipeline, however its layers are cut into stages: 1F1B's makespan is at least
+ * what chains of the schedule add up to on average, weighted so that it does not matter which rank
+ * has the work (evaluate_bound.c). Of @layout also: pp, vpp, dp and schedule.
+ */
+double cost_template_least_cut_s (const CostProblem *problem, const CostTemplate *tmpl,
+                                  const CostBlockKinds *kinds, const ModelLayout *layout,
+                                  gboolean is_plain);
 
 typedef enum {
   COST_PART_COMPUTE,

@@ -163,19 +163,19 @@ counted_list (const CostMemoryPlan *plan)
              : NULL;
 }
 
-/* The largest sum of what the chunks of a rank keep, along its list. What recompute rebuilds for
- * the input gradient stays until the weight gradient has run. */
+/* The largest sum of what the chunks of a rank keep, along its list. What full recompute rebuilds
+ * for the input gradient stays until the weight gradient has run. */
 static guint64
-listed_bytes (const CostTemplate *tmpl, guint32 uniform, const CostStageMap *map,
-              const ModelSchedule *list, guint32 rank)
+listed_bytes (const CostMemoryPlan *plan, const ModelSchedule *list, guint32 rank)
 {
+  gboolean rebuilds = plan->layout->recompute.kind == MODEL_RECOMPUTE_FULL;
   guint64 kept[MAX_CHUNKS], waiting[MAX_CHUNKS];
   for (guint32 chunk = 0; chunk < MIN (list->vpp, MAX_CHUNKS); chunk++) {
-    const CostStageContent *content = chunk_content (map, rank, chunk);
+    const CostStageContent *content = chunk_content (plan->map, rank, chunk);
     CostStageContent rebuilt = *content;
     memset (rebuilt.recomputed, 0, sizeof rebuilt.recomputed);
-    kept[chunk] = kept_bytes (tmpl, uniform, content);
-    waiting[chunk] = kept_bytes (tmpl, 1, &rebuilt);
+    kept[chunk] = kept_bytes (plan->tmpl, plan->uniform, content);
+    waiting[chunk] = rebuilds ? kept_bytes (plan->tmpl, 1, &rebuilt) : kept[chunk];
   }
   return model_schedule_peak (list, rank, kept, waiting);
 }
@@ -431,11 +431,28 @@ cost_memory_plan_init (CostMemoryPlan *plan, const CostTemplate *tmpl, const Mod
 }
 
 void
-cost_stage_memory (CostStageMemory *out, const CostMemoryPlan *plan, const CostStageClass *class,
-                   const CostWeights *weights)
+cost_stage_kept_init (CostStageKept *out, const CostMemoryPlan *plan, const CostStageClass *class)
 {
   const CostTemplate *tmpl = plan->tmpl;
   const CostStageMap *map = plan->map;
+  const ModelSchedule *list = counted_list (plan);
+  out->in_flight_count = list != NULL
+                             ? model_schedule_peak (list, class->first_rank, NULL, NULL)
+                             : model_schedule_in_flight (map->schedule, map->pp, map->vpp,
+                                                         plan->microbatches, class->first_rank);
+  out->activations_bytes
+      = list != NULL ? listed_bytes (plan, list, class->first_rank)
+                     : activation_bytes (tmpl, plan->uniform, map, class, out->in_flight_count);
+  out->activations_bytes += output_bytes (plan, class, out->in_flight_count);
+  out->layer_work_bytes = layer_work_bytes (tmpl, plan->uniform, class);
+  out->dummy_bytes = dummy_bytes (tmpl, class);
+}
+
+void
+cost_stage_memory_with (CostStageMemory *out, const CostMemoryPlan *plan,
+                        const CostStageClass *class, const CostWeights *weights,
+                        const CostStageKept *kept)
+{
   Counts counts;
   guint64 *bytes = out->bytes;
   counts.full = counts.sharded = real (weights->dense + weights->expert);
@@ -445,21 +462,22 @@ cost_stage_memory (CostStageMemory *out, const CostMemoryPlan *plan, const CostS
                 + (weights->expert > 0
                        ? model_shard_ceil (weights->expert, plan->shards->expert_shard_ranks)
                        : 0));
-  const ModelSchedule *list = counted_list (plan);
-  out->in_flight_count = list != NULL
-                             ? model_schedule_peak (list, class->first_rank, NULL, NULL)
-                             : model_schedule_in_flight (map->schedule, map->pp, map->vpp,
-                                                         plan->microbatches, class->first_rank);
+  out->in_flight_count = kept->in_flight_count;
   fill_states (bytes, plan, &counts);
-  bytes[COST_MEMORY_ACTIVATIONS]
-      = list != NULL ? listed_bytes (tmpl, plan->uniform, map, list, class->first_rank)
-                     : activation_bytes (tmpl, plan->uniform, map, class, out->in_flight_count);
+  bytes[COST_MEMORY_ACTIVATIONS] = kept->activations_bytes;
   bytes[COST_MEMORY_LOGITS] = 0;
   bytes[COST_MEMORY_GATHERS] = gather_bytes (plan, class, weights);
-  bytes[COST_MEMORY_ACTIVATIONS] += output_bytes (plan, class, out->in_flight_count);
-  fill_transients (bytes, plan, out->in_flight_count, class,
-                   layer_work_bytes (tmpl, plan->uniform, class),
+  fill_transients (bytes, plan, kept->in_flight_count, class, kept->layer_work_bytes,
                    whole (plan->step_copy * counts.sharded));
-  bytes[COST_MEMORY_WORKSPACE] += plan->fixed_bytes + dummy_bytes (tmpl, class);
-  fill_views (out, plan, expert_ratio (tmpl, &class->content));
+  bytes[COST_MEMORY_WORKSPACE] += plan->fixed_bytes + kept->dummy_bytes;
+  fill_views (out, plan, expert_ratio (plan->tmpl, &class->content));
+}
+
+void
+cost_stage_memory (CostStageMemory *out, const CostMemoryPlan *plan, const CostStageClass *class,
+                   const CostWeights *weights)
+{
+  CostStageKept kept;
+  cost_stage_kept_init (&kept, plan, class);
+  cost_stage_memory_with (out, plan, class, weights, &kept);
 }

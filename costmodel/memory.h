@@ -69,6 +69,20 @@ void cost_memory_plan_init (CostMemoryPlan *plan, const CostTemplate *tmpl,
                             const ModelLayout *layout, guint64 microbatches,
                             const CostShards *shards, const CostStageMap *map);
 
+/* What does not depend on ZeRO and shard groups, so that layouts that differ in these only share
+ * it. */
+typedef struct {
+  guint64 in_flight_count;
+  guint64 activations_bytes;
+  guint64 layer_work_bytes, dummy_bytes;
+} CostStageKept;
+void cost_stage_kept_init (CostStageKept *out, const CostMemoryPlan *plan,
+                           const CostStageClass *class);
+/* cost_stage_memory in two steps. */
+void cost_stage_memory_with (CostStageMemory *out, const CostMemoryPlan *plan,
+                             const CostStageClass *class, const CostWeights *weights,
+                             const CostStageKept *kept);
+
 /* Memory of the first rank of @class, which has the most in flight of its class. Allocates
  * nothing. */
 void cost_stage_memory (CostStageMemory *out, const CostMemoryPlan *plan,

@@ -38,11 +38,6 @@ void cost_op_times (const CostContext *context, const ModelLayout *layout,
 /* ---- stages and messages ---- */
 
 /* One micro-batch of a content. */
-typedef struct {
-  double forward_s, backward_input_s, backward_weight_s; /* FSDP's traffic included */
-  double backward_s;                                     /* both */
-  double fsdp_s;                                         /* of them, what FSDP's traffic adds */
-} CostStageTime;
 void cost_stage_time (CostStageTime *out, const CostTemplate *tmpl, const CostPlacement *placement,
                       const ModelLayout *layout, const CostStageContent *content);
 

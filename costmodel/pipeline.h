@@ -81,4 +81,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (CostPipelineScratch, cost_pipeline_scratch_free)
  */
 gboolean cost_pipeline_recurrence (const CostPipeline *pipeline, CostPipelineScratch *scratch,
                                    CostPipelineResult *out, GError **error);
+/* Two pipelines of the same schedule, pp, vpp and number of micro-batches, which differ in times
+ * only, in little more than the time of one. @out: two results. */
+gboolean cost_pipeline_recurrence_both (const CostPipeline *one, const CostPipeline *other,
+                                        CostPipelineScratch *scratch, CostPipelineResult *out,
+                                        GError **error);
 G_END_DECLS

@@ -6,6 +6,9 @@
  * operation looks back less than one period, so the ends of one period decide all that follow:
  * when they equal those of an earlier period up to a constant, the time between the two is what
  * every further stretch of that length takes.
+ *
+ * The order of operations does not depend on their times: two pipelines of one shape (with and
+ * without messages) are played at once, in two lanes.
  */
 #include "costmodel/error.h"
 #include "costmodel/pipeline-private.h"
@@ -53,16 +56,57 @@ cost_pipeline_scratch_counts (CostPipelineScratch *scratch, gsize n)
   return scratch->counts;
 }
 
+#define N_LANES 2
+
+typedef double Lanes __attribute__ ((vector_size (N_LANES * sizeof (double))));
+typedef gint64 LaneBits __attribute__ ((vector_size (N_LANES * sizeof (gint64))));
+typedef union {
+  Lanes all;
+  double lane[N_LANES];
+} Times;
+
+static inline Lanes
+later (Lanes a, Lanes b)
+{
+  LaneBits a_is_later = a > b;
+  return (Lanes)((a_is_later & (LaneBits)a) | (~a_is_later & (LaneBits)b));
+}
+
+/* One virtual stage in one direction. */
 typedef struct {
-  const CostPipeline *pipeline;
-  guint32 pp, vpp, n_stages, period;  /* period: pairs */
-  guint64 total;                      /* forwards per rank */
-  guint64 mask;                       /* of the window of micro-batches that can be on the way */
-  double *forward_end, *backward_end; /* stage · window */
-  guint64 *forward_count, *backward_count; /* micro-batches done by stage */
-  guint64 *rank_forwards, *rank_backwards; /* operations done by rank */
-  double *clock;                           /* by rank */
-  double *current, *saved;                 /* ends of the last period, 2·period by rank */
+  Times first, second; /* durations, added one after the other */
+  Times *ends;         /* ring of the last micro-batches */
+  guint64 done;        /* micro-batches */
+} Stage;
+
+/*
+ * Where a rank is in one direction: the next operation is that of @microbatch on @stage, chunk
+ * @chunk counted from the start of that direction. Chunks come in groups of p micro-batches.
+ */
+typedef struct {
+  guint64 done; /* operations */
+  guint64 microbatch;
+  guint32 chunk;
+  guint32 in_group; /* micro-batches of the group done on this chunk */
+  guint32 record;   /* place in the last period */
+  Stage *stage;
+  const Stage *from; /* where its messages come from; NULL: nowhere */
+} Cursor;
+
+typedef struct {
+  Cursor forward, backward;
+  guint64 warmup;
+  Times clock;
+} Rank;
+
+typedef struct {
+  guint32 pp, vpp, n_stages, period; /* period: pairs */
+  guint64 total;                     /* forwards per rank */
+  guint64 mask;                      /* of the window of micro-batches that can be on the way */
+  Times p2p;
+  Stage *forward, *backward; /* in the order of the direction */
+  Rank *ranks;
+  Times *current, *saved; /* ends of the last period, 2·period by rank */
 } Player;
 
 static guint64
@@ -83,115 +127,131 @@ window_count (guint32 pp)
   return window;
 }
 
+/* Stage and source of @cursor's chunk; @index: the rank's place in a chunk in this direction. */
 static void
-player_init (Player *player, const CostPipeline *pipeline, CostPipelineScratch *scratch)
+cursor_aim (const Player *player, Stage *stages, Cursor *cursor, guint32 index)
 {
-  guint32 p = pipeline->pp, v = pipeline->vpp;
+  gsize at = (gsize)cursor->chunk * player->pp + index;
+  cursor->stage = &stages[at];
+  cursor->from = at > 0 ? &stages[at - 1] : NULL;
+}
+
+static void
+fill_stages (Player *player, const CostPipeline *const *pipelines, Times *ends)
+{
+  gsize n = player->n_stages, window = (gsize)player->mask + 1;
+  for (gsize i = 0; i < n; i++) {
+    Stage *forward = &player->forward[i], *backward = &player->backward[n - 1 - i];
+    forward->ends = ends + i * window;
+    backward->ends = ends + (n + i) * window;
+    for (guint lane = 0; lane < N_LANES; lane++) {
+      forward->first.lane[lane] = pipelines[lane]->forward_s[i];
+      backward->first.lane[lane] = pipelines[lane]->backward_input_s[i];
+      backward->second.lane[lane] = pipelines[lane]->backward_weight_s[i];
+    }
+  }
+  for (guint lane = 0; lane < N_LANES; lane++)
+    player->p2p.lane[lane] = pipelines[lane]->p2p_s;
+}
+
+static void
+player_init (Player *player, const CostPipeline *const *pipelines, CostPipelineScratch *scratch)
+{
+  guint32 p = pipelines[0]->pp, v = pipelines[0]->vpp;
   guint64 window = window_count (p);
-  *player = (Player){ .pipeline = pipeline,
-                      .pp = p,
+  *player = (Player){ .pp = p,
                       .vpp = v,
                       .n_stages = p * v,
                       .period = v == 1 ? 1 : p * v,
-                      .total = pipeline->microbatches * v,
+                      .total = pipelines[0]->microbatches * v,
                       .mask = window - 1 };
   gsize n_window = (gsize)player->n_stages * window, n_period = 2 * (gsize)p * player->period;
-  gsize n_ends = 2 * n_window + 2 * n_period + p;
-  gsize n_counts = 2 * (gsize)player->n_stages + 2 * (gsize)p;
-  player->forward_end = cost_pipeline_scratch_ends (scratch, n_ends);
-  player->forward_count = cost_pipeline_scratch_counts (scratch, n_counts);
-  memset (player->forward_count, 0, n_counts * sizeof *player->forward_count);
-  player->backward_end = player->forward_end + n_window;
-  player->current = player->backward_end + n_window;
+  Times *times
+      = (Times *)cost_pipeline_scratch_ends (scratch, (2 * n_window + 2 * n_period)
+                                                          * (sizeof (Times) / sizeof (double)));
+  gsize n_bytes = 2 * player->n_stages * sizeof (Stage) + p * sizeof (Rank);
+  player->forward = (Stage *)cost_pipeline_scratch_counts (scratch, n_bytes / sizeof (guint64) + 1);
+  memset (player->forward, 0, n_bytes);
+  player->backward = player->forward + player->n_stages;
+  player->ranks = (Rank *)(player->backward + player->n_stages);
+  player->current = times + 2 * n_window;
   player->saved = player->current + n_period;
-  player->clock = player->saved + n_period;
-  memset (player->clock, 0, p * sizeof *player->clock);
-  player->backward_count = player->forward_count + player->n_stages;
-  player->rank_forwards = player->backward_count + player->n_stages;
-  player->rank_backwards = player->rank_forwards + p;
-}
-
-/* The @index-th forward of any rank: chunks in groups of p micro-batches. */
-static void
-operation_at (const Player *player, guint64 index, guint32 *chunk, guint64 *microbatch)
-{
-  if (player->vpp == 1) {
-    *chunk = 0;
-    *microbatch = index;
-    return;
+  fill_stages (player, pipelines, times);
+  for (guint32 rank = 0; rank < p; rank++) {
+    player->ranks[rank].warmup = warmup_count (player, rank);
+    cursor_aim (player, player->forward, &player->ranks[rank].forward, rank);
+    cursor_aim (player, player->backward, &player->ranks[rank].backward, p - 1 - rank);
   }
-  guint64 group = index / player->n_stages, within = index % player->n_stages;
-  *chunk = (guint32)(within / player->pp);
-  *microbatch = group * player->pp + within % player->pp;
 }
 
-/* Next forward of @rank. FALSE: its message is not there yet. */
-static gboolean
-play_forward (Player *player, guint32 rank)
+/* Next operation of a rank in one direction, after which @cursor is at the one after it. FALSE: its
+ * message is not there yet. */
+static inline gboolean
+play (const Player *player, Stage *stages, Cursor *cursor, guint32 index, Times *clock)
 {
-  guint32 chunk;
-  guint64 microbatch;
-  operation_at (player, player->rank_forwards[rank], &chunk, &microbatch);
-  guint32 stage = chunk * player->pp + rank;
-  guint64 window = player->mask + 1, slot = microbatch & player->mask;
-  double start = player->clock[rank];
-  if (stage > 0) {
-    if (player->forward_count[stage - 1] <= microbatch)
+  Stage *stage = cursor->stage;
+  guint64 slot = cursor->microbatch & player->mask;
+  if (cursor->from != NULL) {
+    if (cursor->from->done <= cursor->microbatch)
       return FALSE;
-    start = MAX (start, player->forward_end[(stage - 1) * window + slot] + player->pipeline->p2p_s);
+    clock->all = later (clock->all, cursor->from->ends[slot].all + player->p2p.all);
   }
-  double end = start + player->pipeline->forward_s[stage];
-  player->forward_end[stage * window + slot] = end;
-  player->forward_count[stage]++;
-  player->rank_forwards[rank]++;
-  player->clock[rank] = end;
+  clock->all += stage->first.all;
+  clock->all += stage->second.all;
+  stage->ends[slot] = *clock;
+  stage->done++;
+  cursor->done++;
+  cursor->microbatch++;
+  if (player->vpp == 1 || ++cursor->in_group < player->pp)
+    return TRUE;
+  cursor->in_group = 0;
+  if (++cursor->chunk < player->vpp)
+    cursor->microbatch -= player->pp;
+  else
+    cursor->chunk = 0;
+  cursor_aim (player, stages, cursor, index);
   return TRUE;
 }
 
-static gboolean
-play_backward (Player *player, guint32 rank)
+/* Keeps the end of an operation of the period; @side: 0 forward, 1 backward. */
+static inline void
+record_end (const Player *player, Times *record, Cursor *cursor, guint side, const Times *end)
 {
-  guint32 chunk;
-  guint64 microbatch;
-  operation_at (player, player->rank_backwards[rank], &chunk, &microbatch);
-  guint32 stage = (player->vpp - 1 - chunk) * player->pp + rank;
-  guint64 window = player->mask + 1, slot = microbatch & player->mask;
-  double start = player->clock[rank];
-  if (stage + 1 < player->n_stages) {
-    if (player->backward_count[stage + 1] <= microbatch)
-      return FALSE;
-    start
-        = MAX (start, player->backward_end[(stage + 1) * window + slot] + player->pipeline->p2p_s);
-  }
-  double end = start + player->pipeline->backward_input_s[stage]
-               + player->pipeline->backward_weight_s[stage];
-  player->backward_end[stage * window + slot] = end;
-  player->backward_count[stage]++;
-  player->rank_backwards[rank]++;
-  player->clock[rank] = end;
-  return TRUE;
+  record[2 * cursor->record + side] = *end;
+  if (++cursor->record == player->period)
+    cursor->record = 0;
 }
 
 /* Plays @rank until @n_periods are done or a message is missing. TRUE: at the cut. */
 static gboolean
 advance (Player *player, guint32 rank, guint64 n_periods)
 {
-  guint64 warmup = warmup_count (player, rank);
-  guint64 last_backward = MIN (n_periods * player->period, player->total);
-  guint64 last_forward = MIN (warmup + last_backward, player->total);
-  double *record = player->current + 2 * (gsize)rank * player->period;
+  Rank *own = &player->ranks[rank];
+  Cursor *forward = &own->forward, *backward = &own->backward;
+  guint64 warmup = own->warmup, total = player->total;
+  guint64 last_backward = MIN (n_periods * player->period, total);
+  guint64 last_forward = MIN (warmup + last_backward, total);
+  guint32 index_back = player->pp - 1 - rank;
+  Times clock = own->clock, *record = player->current + 2 * (gsize)rank * player->period;
+  gboolean is_at_cut = FALSE;
   for (;;) {
-    guint64 forwards = player->rank_forwards[rank], backwards = player->rank_backwards[rank];
-    if (forwards == last_forward && backwards == last_backward)
-      return TRUE;
-    gboolean is_forward = forwards < player->total && forwards - backwards <= warmup;
-    if (!(is_forward ? play_forward (player, rank) : play_backward (player, rank)))
-      return FALSE;
-    if (is_forward && forwards >= warmup)
-      record[2 * ((forwards - warmup) % player->period)] = player->clock[rank];
-    else if (!is_forward)
-      record[2 * (backwards % player->period) + 1] = player->clock[rank];
+    guint64 forwards = forward->done, backwards = backward->done;
+    is_at_cut = forwards == last_forward && backwards == last_backward;
+    if (is_at_cut)
+      break;
+    if (forwards < total && forwards - backwards <= warmup) {
+      if (!play (player, player->forward, forward, rank, &clock))
+        break;
+      if (forwards >= warmup)
+        record_end (player, record, forward, 0, &clock);
+    } else {
+      if (!play (player, player->backward, backward, index_back, &clock))
+        break;
+      record_end (player, record, backward, 1, &clock);
+    }
   }
+  own->clock = clock;
+  return is_at_cut;
 }
 
 /* Sweeps up (forwards travel that way) and down (backwards) until all ranks are at the cut.
@@ -207,7 +267,7 @@ play_to (Player *player, guint64 n_periods)
     done = 0;
     for (guint32 i = player->pp; i-- > 0;) {
       at_cut += advance (player, i, n_periods);
-      done += player->rank_forwards[i] + player->rank_backwards[i];
+      done += player->ranks[i].forward.done + player->ranks[i].backward.done;
     }
     if (at_cut == player->pp)
       return TRUE;
@@ -218,35 +278,40 @@ play_to (Player *player, guint64 n_periods)
 }
 
 static gboolean
-same_shape (const Player *player, double *out_shift_s)
+same_shape (const Player *player, Times *out_shift)
 {
   gsize n = 2 * (gsize)player->pp * player->period;
-  double shift = player->current[0] - player->saved[0];
-  for (gsize i = 0; i < n; i++) {
-    double off = player->current[i] - player->saved[i] - shift;
-    if (!(fabs (off) <= SAME_RATIO * player->current[i]))
-      return FALSE;
-  }
-  *out_shift_s = shift;
+  Times shift;
+  for (guint lane = 0; lane < N_LANES; lane++)
+    shift.lane[lane] = player->current[0].lane[lane] - player->saved[0].lane[lane];
+  for (gsize i = 0; i < n; i++)
+    for (guint lane = 0; lane < N_LANES; lane++) {
+      double end = player->current[i].lane[lane];
+      double off = end - player->saved[i].lane[lane] - shift.lane[lane];
+      if (!(fabs (off) <= SAME_RATIO * end))
+        return FALSE;
+    }
+  *out_shift = shift;
   return TRUE;
 }
 
 /* Plays period by period; at a repeat takes whole stretches out of the total and returns their
  * time. The saved period is moved on at powers of two, so that any length of repeat is found. */
 static gboolean
-play_periods (Player *player, double *out_skipped_s)
+play_periods (Player *player, Times *out_skipped)
 {
   guint64 longest = warmup_count (player, 0), saved_at = 1;
   guint64 n_periods = (player->total - longest) / player->period;
-  gsize n_bytes = 2 * (gsize)player->pp * player->period * sizeof (double);
-  *out_skipped_s = 0;
+  gsize n_bytes = 2 * (gsize)player->pp * player->period * sizeof (Times);
+  *out_skipped = (Times){ 0 };
   for (guint64 n = 1; n <= n_periods; n++) {
-    double shift_s;
+    Times shift;
     if (!play_to (player, n))
       return FALSE;
-    if (n > saved_at && same_shape (player, &shift_s)) {
+    if (n > saved_at && same_shape (player, &shift)) {
       guint64 repeat = n - saved_at, stretches = (n_periods - n) / repeat;
-      *out_skipped_s = (double)stretches * shift_s;
+      for (guint lane = 0; lane < N_LANES; lane++)
+        out_skipped->lane[lane] = (double)stretches * shift.lane[lane];
       player->total -= stretches * repeat * player->period;
       return TRUE;
     }
@@ -300,37 +365,71 @@ find_busiest (const CostPipeline *pipeline, CostPipelineResult *out)
   }
 }
 
-gboolean
-cost_pipeline_recurrence (const CostPipeline *pipeline, CostPipelineScratch *scratch,
-                          CostPipelineResult *out, GError **error)
+static gboolean
+play_both (const CostPipeline *const *pipelines, CostPipelineScratch *scratch,
+           CostPipelineResult *results, GError **error)
 {
-  if (!check_sizes (pipeline, error))
-    return FALSE;
-  if (model_schedule_is_listed (pipeline->schedule))
-    return cost_pipeline_play_list (pipeline, scratch, out, error);
-  CostPipelineResult result = { .played_count = pipeline->microbatches };
-  find_busiest (pipeline, &result);
-  if (pipeline->schedule == MODEL_SCHEDULE_GPIPE) {
-    /* A flow shop of equal jobs: the closed form is exact. */
-    result.makespan_s = cost_pipeline_lower_bound (pipeline);
-    result.played_count = 0;
-    *out = result;
-    return TRUE;
-  }
+  const CostPipeline *pipeline = pipelines[0];
   Player player;
-  double skipped_s;
-  player_init (&player, pipeline, scratch);
-  if (!play_periods (&player, &skipped_s) || !play_to (&player, G_MAXUINT32)) {
+  Times skipped;
+  player_init (&player, pipelines, scratch);
+  if (!play_periods (&player, &skipped) || !play_to (&player, G_MAXUINT32)) {
     g_set_error (error, COST_ERROR, COST_ERROR_BAD_VALUE,
                  "the schedule of pp=%u vpp=%u with %" G_GUINT64_FORMAT " micro-batches waits for "
                  "itself",
                  pipeline->pp, pipeline->vpp, pipeline->microbatches);
     return FALSE;
   }
-  for (guint32 rank = 0; rank < pipeline->pp; rank++)
-    result.makespan_s = MAX (result.makespan_s, player.clock[rank]);
-  result.makespan_s += skipped_s;
-  result.played_count = player.total / pipeline->vpp;
-  *out = result;
+  for (guint lane = 0; lane < N_LANES; lane++) {
+    for (guint32 rank = 0; rank < pipeline->pp; rank++)
+      results[lane].makespan_s
+          = MAX (results[lane].makespan_s, player.ranks[rank].clock.lane[lane]);
+    results[lane].makespan_s += skipped.lane[lane];
+    results[lane].played_count = player.total / pipeline->vpp;
+  }
+  return TRUE;
+}
+
+gboolean
+cost_pipeline_recurrence (const CostPipeline *pipeline, CostPipelineScratch *scratch,
+                          CostPipelineResult *out, GError **error)
+{
+  CostPipelineResult both[N_LANES];
+  if (!cost_pipeline_recurrence_both (pipeline, pipeline, scratch, both, error))
+    return FALSE;
+  *out = both[0];
+  return TRUE;
+}
+
+gboolean
+cost_pipeline_recurrence_both (const CostPipeline *one, const CostPipeline *other,
+                               CostPipelineScratch *scratch, CostPipelineResult *out,
+                               GError **error)
+{
+  const CostPipeline *pipelines[N_LANES] = { one, other };
+  CostPipelineResult results[N_LANES] = { { 0 } };
+  g_return_val_if_fail (one->schedule == other->schedule && one->pp == other->pp
+                            && one->vpp == other->vpp && one->microbatches == other->microbatches,
+                        FALSE);
+  if (!check_sizes (one, error))
+    return FALSE;
+  gboolean is_listed = model_schedule_is_listed (one->schedule);
+  for (guint lane = 0; lane < N_LANES; lane++) {
+    CostPipelineResult *result = &results[lane];
+    if (is_listed && lane > 0 && one == other)
+      *result = results[0];
+    else if (is_listed && !cost_pipeline_play_list (pipelines[lane], scratch, result, error))
+      return FALSE;
+    if (is_listed)
+      continue;
+    find_busiest (pipelines[lane], result);
+    /* GPipe is a flow shop of equal jobs: the closed form is exact. */
+    if (one->schedule == MODEL_SCHEDULE_GPIPE)
+      result->makespan_s = cost_pipeline_lower_bound (pipelines[lane]);
+  }
+  if (!is_listed && one->schedule != MODEL_SCHEDULE_GPIPE
+      && !play_both (pipelines, scratch, results, error))
+    return FALSE;
+  memcpy (out, results, sizeof results);
   return TRUE;
 }

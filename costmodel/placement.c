@@ -115,11 +115,39 @@ fill_fsdp (CostPlacement *out, const CostProblem *problem, const ModelLayout *la
   unit_traffic (&fsdp, &tmpl->head, &out->fsdp_head_forward_s, &out->fsdp_head_backward_s);
 }
 
+double
+cost_straggler_ratio (const CostProblem *problem)
+{
+  const CostNumbers *numbers = problem->numbers;
+  double ratio = numbers->profile.overhead_ratio;
+  if (problem->gpus > 8)
+    ratio += numbers->fabric.straggler_ratio * log2 (problem->gpus / 8.0);
+  return ratio;
+}
+
+void
+cost_placement_set_template (CostPlacement *placement, const CostProblem *problem,
+                             const ModelLayout *layout, const CostTemplate *tmpl)
+{
+  placement->p2p_s = layout->pp > 1 ? cost_p2p_s (problem->numbers, &placement->pair_shape,
+                                                  (double)tmpl->boundary_bytes)
+                                    : 0;
+  if (layout->pp == 1)
+    fill_fsdp (placement, problem, layout, tmpl);
+}
+
 void
 cost_placement_init (CostPlacement *out, const CostProblem *problem, const ModelLayout *layout,
                      const CostTemplate *tmpl)
 {
-  const CostNumbers *numbers = problem->numbers;
+  cost_placement_init_groups (out, problem, layout);
+  cost_placement_set_template (out, problem, layout, tmpl);
+}
+
+void
+cost_placement_init_groups (CostPlacement *out, const CostProblem *problem,
+                            const ModelLayout *layout)
+{
   ModelLayout sharded = *layout; /* shallow: only its degrees are read */
   sharded.zero = MAX (layout->zero, 1);
   ModelRankMap map;
@@ -134,14 +162,8 @@ cost_placement_init (CostPlacement *out, const CostProblem *problem, const Model
   out->shards = (CostShards){ .shard_ranks = map.groups[MODEL_GROUP_HSDP_SHARD].size,
                               .expert_shard_ranks = map.groups[MODEL_GROUP_EDP_SHARD].size,
                               .communicators = map.communicators_per_rank };
-  out->p2p_s = 0;
   out->pair_shape = (TopoGroupShape){ .ranks = 1 };
-  if (map.pp > 1) {
+  if (map.pp > 1)
     topo_pair_shape (problem->machine, map.world, map.world / map.pp, &out->pair_shape);
-    out->p2p_s = cost_p2p_s (numbers, &out->pair_shape, (double)tmpl->boundary_bytes);
-  }
-  out->straggler_ratio = numbers->profile.overhead_ratio;
-  if (problem->gpus > 8)
-    out->straggler_ratio += numbers->fabric.straggler_ratio * log2 (problem->gpus / 8.0);
-  fill_fsdp (out, problem, layout, tmpl);
+  out->straggler_ratio = cost_straggler_ratio (problem);
 }

@@ -51,22 +51,25 @@ price_part (CostBlock *block, const CostTemplate *tmpl, const ModelArch *arch, c
 }
 
 static gboolean
-price_blocks (CostTemplate *out, const ModelArch *arch, const CostBlockKinds *kinds,
-              const ModelJob *job, const ModelLayout *layout, GError **error)
+price_blocks (CostBlock *blocks, const CostTemplate *tmpl, const ModelArch *arch,
+              const CostBlockKinds *kinds, const ModelJob *job, const ModelLayout *layout,
+              ModelRecomputeKind recompute, GError **error)
 {
-  ModelRecomputeKind recompute = layout->recompute.kind;
-  for (guint kind = 0; kind < kinds->n_kinds; kind++) {
-    guint run = kinds->representative[kind];
-    out->is_moe |= arch->runs[run].kind == MODEL_BLOCK_MOE;
-    if (!price_part (&out->blocks[kind], out, arch, job, layout, MODEL_PART_BLOCK, run, recompute,
-                     error))
+  for (guint kind = 0; kind < kinds->n_kinds; kind++)
+    if (!price_part (&blocks[kind], tmpl, arch, job, layout, MODEL_PART_BLOCK,
+                     kinds->representative[kind], recompute, error))
       return FALSE;
-    out->plain_blocks[kind] = out->blocks[kind];
-    if (recompute == MODEL_RECOMPUTE_FULL
-        && !price_part (&out->plain_blocks[kind], out, arch, job, layout, MODEL_PART_BLOCK, run,
-                        MODEL_RECOMPUTE_NONE, error))
-      return FALSE;
-  }
+  return TRUE;
+}
+
+gboolean
+cost_template_set_recompute (CostTemplate *tmpl, const ModelArch *arch, const CostBlockKinds *kinds,
+                             const ModelJob *job, const ModelLayout *layout, GError **error)
+{
+  if (layout->recompute.kind != MODEL_RECOMPUTE_NONE)
+    return price_blocks (tmpl->blocks, tmpl, arch, kinds, job, layout, layout->recompute.kind,
+                         error);
+  memcpy (tmpl->blocks, tmpl->plain_blocks, kinds->n_kinds * sizeof *tmpl->blocks);
   return TRUE;
 }
 
@@ -76,6 +79,17 @@ cost_template_init (CostTemplate *out, const ModelArch *arch, const CostBlockKin
                     const TopoMachine *machine, const CostNumbers *numbers, guint32 gpus,
                     GError **error)
 {
+  return cost_template_init_shared (out, arch, kinds, job, layout, profile, machine, numbers, gpus,
+                                    error)
+         && cost_template_set_recompute (out, arch, kinds, job, layout, error);
+}
+
+gboolean
+cost_template_init_shared (CostTemplate *out, const ModelArch *arch, const CostBlockKinds *kinds,
+                           const ModelJob *job, const ModelLayout *layout,
+                           const ModelProfile *profile, const TopoMachine *machine,
+                           const CostNumbers *numbers, guint32 gpus, GError **error)
+{
   ModelRankMap map;
   model_rankmap_init (&map, layout);
   g_return_val_if_fail (map.world == gpus, FALSE);
@@ -84,6 +98,8 @@ cost_template_init (CostTemplate *out, const ModelArch *arch, const CostBlockKin
     return FALSE;
   out->n_kinds = kinds->n_kinds;
   out->is_moe = FALSE;
+  for (guint kind = 0; kind < kinds->n_kinds; kind++)
+    out->is_moe |= arch->runs[kinds->representative[kind]].kind == MODEL_BLOCK_MOE;
   out->element_bytes = model_dtype_bits (model_dtype_storage (layout->dtype)) / 8.0;
   guint64 rows = model_shard_ceil (layout->mbs * job->seq, layout->cp);
   if (layout->sp && layout->tp > 1)
@@ -93,7 +109,8 @@ cost_template_init (CostTemplate *out, const ModelArch *arch, const CostBlockKin
       = arch->tied ? model_params_word_embedding_count (arch, layout->tp, profile->vocab_multiple)
                    : 0;
   return check_widest (arch, job, layout, error)
-         && price_blocks (out, arch, kinds, job, layout, error)
+         && price_blocks (out->plain_blocks, out, arch, kinds, job, layout, MODEL_RECOMPUTE_NONE,
+                          error)
          && price_part (&out->embedding, out, arch, job, layout, MODEL_PART_EMBEDDING, 0,
                         MODEL_RECOMPUTE_NONE, error)
          && price_part (&out->head, out, arch, job, layout, MODEL_PART_HEAD, 0,

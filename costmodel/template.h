@@ -27,7 +27,21 @@ typedef struct {
 } CostTemplate;
 
 /*
- * @layout: resolved (dp set), of @gpus GPUs. FALSE with COST_ERROR_NO_DATA if the GPU lacks the
+ * In two steps, for layouts that differ in recompute only: what they share (context, embedding,
+ * head, blocks without recompute), then the blocks under the recompute of @layout. Errors as
+ * below.
+ */
+gboolean cost_template_init_shared (CostTemplate *out, const ModelArch *arch,
+                                    const CostBlockKinds *kinds, const ModelJob *job,
+                                    const ModelLayout *layout, const ModelProfile *profile,
+                                    const TopoMachine *machine, const CostNumbers *numbers,
+                                    guint32 gpus, GError **error);
+gboolean cost_template_set_recompute (CostTemplate *tmpl, const ModelArch *arch,
+                                      const CostBlockKinds *kinds, const ModelJob *job,
+                                      const ModelLayout *layout, GError **error);
+
+/*
+ * Both. @layout: resolved (dp set), of @gpus GPUs. FALSE with COST_ERROR_NO_DATA if the GPU lacks the
  * dtype, with a MODEL_ERROR if a block cannot be lowered; @out is then undefined.
  */
 gboolean cost_template_init (CostTemplate *out, const ModelArch *arch, const CostBlockKinds *kinds,

@@ -11,6 +11,8 @@ extern const char db_schema_v2_sql[];
 extern const char db_schema_v3_sql[];
 /* From version 3 to version 4. */
 extern const char db_schema_v4_sql[];
+/* From version 4 to version 5. */
+extern const char db_schema_v5_sql[];
 
 /*
  * Brings the file to this build's schema, one transaction per version.

@@ -2,7 +2,7 @@
 
 /* Version i + 1 is reached from version i by the statements at index i. */
 static const char *const migrations[]
-    = { db_schema_v1_sql, db_schema_v2_sql, db_schema_v3_sql, db_schema_v4_sql };
+    = { db_schema_v1_sql, db_schema_v2_sql, db_schema_v3_sql, db_schema_v4_sql, db_schema_v5_sql };
 
 gint64
 db_schema_version (void)

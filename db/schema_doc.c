@@ -180,6 +180,18 @@ static const DbColumnDoc exec_run_columns[] = {
   { "global_batch", "sequences per step; NULL: likewise" },
   { "calibration", "name of the calibration behind predicted_s" },
 };
+static const DbColumnDoc search_process_columns[] = {
+  { "run_id", "run it belongs to" },
+  { "host", "host that searches" },
+  { "pid", "process that searches" },
+};
+static const DbColumnDoc search_point_columns[] = {
+  { "run_id", "run it belongs to" },
+  { "point_hash", "hash of the run's inputs, the machine, GPUs, batch and sequence" },
+  { "answer", "what was found beside the plans: counts, near misses, notes (JSON)" },
+  { "first_plan_id", "its best plan; the others follow; NULL: nothing fits" },
+  { "plan_count", "plans kept" },
+};
 static const DbColumnDoc exec_op_columns[] = {
   { "run_id", "run it belongs to" },
   { "kind", "kind of op, or collective" },
@@ -348,6 +360,10 @@ static const DbObjectDoc objects[] = {
   { "comm_group", "Communication groups of a plan.", NULL, COLUMNS (comm_group_columns) },
   { "assumed", "What a plan rests on that nobody stated.", NULL, COLUMNS (assumed_columns) },
   { "validation", "A measured run beside its prediction.", NULL, COLUMNS (validation_columns) },
+  { "search_process", "Who works on a search, so that one that was killed can go on.", NULL,
+    COLUMNS (search_process_columns) },
+  { "search_point", "One machine, GPU count, batch and sequence of a run, once searched.", NULL,
+    COLUMNS (search_point_columns) },
   { "exec_run", "A plan that was run for real.", NULL, COLUMNS (exec_run_columns) },
   { "exec_op", "Predicted and measured time of one kind of op in a step.", NULL,
     COLUMNS (exec_op_columns) },

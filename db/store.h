@@ -68,6 +68,31 @@ gboolean db_store_validation (DbDatabase *db, const DbRunRecord *run,
                               const DbRejectedRecord *skipped, gsize n_skipped, gint64 *out_run_id,
                               GError **error);
 
+/* ---- searches, which may be stopped and go on ---- */
+
+/* db_store_begin_run, remembering the process that works on it. */
+gboolean db_store_begin_search (DbDatabase *db, const DbRunRecord *run, gint64 *out_run_id,
+                                GError **error);
+/*
+ * Takes over the newest run of these inputs by this version, if it was interrupted or its process
+ * is gone: it is "running" again. *out_run_id: 0 if there is none.
+ */
+gboolean db_store_resume_search (DbDatabase *db, const char *inputs_hash, gint64 *out_run_id,
+                                 GError **error);
+/* A search point with its plans, in one transaction; the rest as db_store_plans. @answer: what
+ * there is to know beside the plans, the caller's own text. */
+gboolean db_store_point (DbDatabase *db, gint64 run_id, const char *point_hash, const char *answer,
+                         const DbPlanRecord *plans, gsize n_plans, gint64 *out_plan_ids,
+                         GError **error);
+/* *out_answer: (owned) NULL if the point has not been searched. Plan ids follow one another. */
+gboolean db_load_point (DbDatabase *db, gint64 run_id, const char *point_hash, char **out_answer,
+                        gint64 *out_first_plan_id, gsize *out_n_plans, GError **error);
+
+/* Deletes the plans of a run whose rank is beyond @keep_count (at each search point).
+ * @out_deleted_count: (out, optional) */
+gboolean db_store_keep_best (DbDatabase *db, gint64 run_id, guint64 keep_count,
+                             guint64 *out_deleted_count, GError **error);
+
 /* A stored plan with the rows it refers to. */
 typedef struct {
   DbPlanRecord plan; /* with its stage, breakdown, group and assumed rows */

@@ -195,6 +195,12 @@ const char *model_legality_name (ModelLegality reason); /* "heads_not_divisible_
 ModelLegality model_layout_check (const ModelArch *arch, const ModelJob *job,
                                   const ModelLayout *layout, const ModelProfile *profile,
                                   guint32 gpus);
+/* The first broken rule of @first to @last, MODEL_LEGAL if none: rules before MODEL_ILLEGAL_ZERO
+ * look at neither zero, hsdp nor recompute, so a search asks them once for many layouts. */
+ModelLegality model_layout_check_rules (ModelLegality first, ModelLegality last,
+                                        const ModelArch *arch, const ModelJob *job,
+                                        const ModelLayout *layout, const ModelProfile *profile,
+                                        guint32 gpus);
 /* The same, as an error that says what would be legal: "tp=3 does not divide 64 heads: legal
  * tp are 1, 2, 4, 8, 16, 32, 64". Fills in dp when it is 0. */
 gboolean model_layout_resolve (ModelLayout *layout, const ModelArch *arch, const ModelJob *job,

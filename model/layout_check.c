@@ -292,14 +292,23 @@ model_layout_allows (ModelLegality rule, const ModelArch *arch, const ModelJob *
 }
 
 ModelLegality
-model_layout_check (const ModelArch *arch, const ModelJob *job, const ModelLayout *layout,
-                    const ModelProfile *profile, guint32 gpus)
+model_layout_check_rules (ModelLegality first, ModelLegality last, const ModelArch *arch,
+                          const ModelJob *job, const ModelLayout *layout,
+                          const ModelProfile *profile, guint32 gpus)
 {
   const Question q = { arch, job, layout, profile, gpus };
-  for (guint i = MODEL_LEGAL + 1; i < MODEL_LEGAL_N; i++)
+  for (guint i = first; i <= (guint)last; i++)
     if (!rules[i](&q))
       return (ModelLegality)i;
   return MODEL_LEGAL;
+}
+
+ModelLegality
+model_layout_check (const ModelArch *arch, const ModelJob *job, const ModelLayout *layout,
+                    const ModelProfile *profile, guint32 gpus)
+{
+  return model_layout_check_rules (MODEL_LEGAL + 1, MODEL_LEGAL_N - 1, arch, job, layout, profile,
+                                   gpus);
 }
 
 /* dp from the GPU count, when it comes out whole. */

@@ -67,13 +67,81 @@ insert (SimExact *exact, SimPlan *plan)
   }
 }
 
+/* ---- one thread's predictions ---- */
+
+#define N_TEMPLATES 16 /* 22 kB each */
+
+typedef struct {
+  gboolean used;
+  ModelLayout layout; /* whose template it is; nothing owned */
+  CostTemplate tmpl;
+} KnownTemplate;
+
+typedef struct {
+  SimExact *exact;
+  KnownTemplate *known; /* (owned) the last templates; plans often share one */
+  guint next;
+  CostPipelineScratch *scratch; /* (owned) */
+} Predictor;
+
 static gboolean
-predict (SimExact *exact, const SimCandidate *candidate)
+same_template (const ModelLayout *a, const ModelLayout *b)
 {
+  return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep && a->etp == b->etp && a->mbs == b->mbs
+         && a->sp == b->sp && a->cuda_graph == b->cuda_graph
+         && a->recompute.kind == b->recompute.kind && a->recompute.modules == b->recompute.modules;
+}
+
+static const CostTemplate *
+template_of (Predictor *predictor, const ModelLayout *layout, GError **error)
+{
+  const SimShared *shared = predictor->exact->shared;
+  const CostProblem *problem = shared->problem;
+  KnownTemplate *known = NULL;
+
+  for (guint i = 0; i < N_TEMPLATES; i++)
+    if (predictor->known[i].used && same_template (&predictor->known[i].layout, layout))
+      return &predictor->known[i].tmpl;
+  known = &predictor->known[predictor->next++ % N_TEMPLATES];
+  known->used = cost_template_init (&known->tmpl, problem->arch, &shared->space->kinds,
+                                    problem->job, layout, problem->profile, problem->machine,
+                                    problem->numbers, problem->gpus, error);
+  known->layout = *layout;
+  return known->used ? &known->tmpl : NULL;
+}
+
+/* What cost_predict does, with what other plans have in common. */
+static gboolean
+predict_layout (Predictor *predictor, const ModelLayout *layout, CostPrediction *out,
+                GError **error)
+{
+  const SimShared *shared = predictor->exact->shared;
+  const CostProblem *problem = shared->problem;
+  guint32 n = (guint32)model_layout_n_stages (layout);
+  g_autofree guint32 *layers = g_new0 (guint32, n);
+  const CostTemplate *tmpl = template_of (predictor, layout, error);
+  g_auto (CostStageMap) map = { 0 };
+  CostPlacement placement;
+
+  if (tmpl == NULL)
+    return FALSE;
+  g_return_val_if_fail (model_stages_layers (problem->arch, layout, problem->profile, layers),
+                        FALSE);
+  cost_stage_map_init_recompute (&map, problem->arch, &shared->space->kinds, layout->pp,
+                                 layout->vpp, layout->schedule, layers,
+                                 cost_stage_map_recompute_layers (layout));
+  cost_placement_init (&placement, problem, layout, tmpl);
+  return cost_evaluate (problem, layout, tmpl, &map, &placement, predictor->scratch, out, error);
+}
+
+static gboolean
+predict (Predictor *predictor, const SimCandidate *candidate)
+{
+  SimExact *exact = predictor->exact;
   SimPlan plan = { 0 };
   GError *error = NULL;
 
-  if (!cost_predict (exact->shared->problem, &candidate->layout, &plan.prediction, &error)) {
+  if (!predict_layout (predictor, &candidate->layout, &plan.prediction, &error)) {
     sim_shared_fail (exact->shared, error);
     return FALSE;
   }
@@ -85,9 +153,10 @@ predict (SimExact *exact, const SimCandidate *candidate)
   return TRUE;
 }
 
-void
-sim_exact_run (SimExact *exact)
+static void
+take_candidates (Predictor *predictor)
 {
+  SimExact *exact = predictor->exact;
   SimShared *shared = exact->shared;
 
   while (!atomic_load (&shared->stop)) {
@@ -102,11 +171,23 @@ sim_exact_run (SimExact *exact)
     threshold_s = sim_exact_threshold_s (exact);
     g_mutex_unlock (&exact->lock);
     /* sorted by bound: nothing after this one can win either; equal bounds may still tie */
-    if (candidate->lower_bound_s > threshold_s || !predict (exact, candidate))
+    if (candidate->lower_bound_s > threshold_s || !predict (predictor, candidate))
       return;
     if (shared->options->cancelled != NULL
         && shared->options->cancelled (shared->options->user_data))
       sim_shared_fail (shared,
                        g_error_new (SIM_ERROR, SIM_ERROR_CANCELLED, "the search was stopped"));
   }
+}
+
+void
+sim_exact_run (SimExact *exact)
+{
+  Predictor predictor = { .exact = exact,
+                          .known = g_new0 (KnownTemplate, N_TEMPLATES),
+                          .scratch = cost_pipeline_scratch_new () };
+
+  take_candidates (&predictor);
+  cost_pipeline_scratch_free (predictor.scratch);
+  g_free (predictor.known);
 }

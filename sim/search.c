@@ -15,6 +15,13 @@ run_worker (gpointer worker)
 }
 
 static gpointer
+rank_families (gpointer worker)
+{
+  sim_worker_rank (worker);
+  return NULL;
+}
+
+static gpointer
 run_exact (gpointer exact)
 {
   sim_exact_run (exact);
@@ -40,12 +47,12 @@ static void
 merge_counts (SimSearchResult *out, const SimWorker *workers, guint n)
 {
   for (guint i = 0; i < n; i++) {
-    out->legal_count += workers[i].legal_count;
+    out->legal_count += workers[i].counts.legal_count;
     out->too_risky_count += workers[i].too_risky_count;
     out->tier1_count += workers[i].tier1_count;
     out->templates_count += workers[i].templates_count;
     for (guint r = 0; r < MODEL_LEGAL_N; r++)
-      out->rejected[r] += workers[i].rejected[r];
+      out->rejected[r] += workers[i].counts.rejected[r];
   }
 }
 
@@ -106,7 +113,7 @@ fill_misses (SimSearchResult *out, const SimWorker *workers, guint n)
 static gboolean
 check_size (const SimSpace *space, guint64 limit, GError **error)
 {
-  guint64 size = (guint64)space->templates->len * space->pipelines->len * space->zero->len;
+  guint64 size = sim_space_size (space);
 
   if (limit == 0 || size <= limit)
     return TRUE;
@@ -117,13 +124,39 @@ check_size (const SimSpace *space, guint64 limit, GError **error)
   return FALSE;
 }
 
+static int
+compare_ranked (const void *a, const void *b)
+{
+  const SimRanked *x = a;
+  const SimRanked *y = b;
+
+  if (x->least_s != y->least_s)
+    return x->least_s < y->least_s ? -1 : 1;
+  return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* Tier 1 of all threads: families ranked by what they can reach at best, then visited. */
+static void
+run_tier1 (SimShared *shared, SimWorker *workers)
+{
+  guint jobs = shared->options->jobs;
+
+  atomic_store (&shared->next, 0);
+  atomic_store (&shared->done, 0);
+  run_threads (rank_families, workers, sizeof *workers, jobs);
+  qsort (shared->ranked, shared->space->families->len, sizeof *shared->ranked, compare_ranked);
+  atomic_store (&shared->next, 0);
+  atomic_store (&shared->threshold_s, INFINITY);
+  run_threads (run_worker, workers, sizeof *workers, jobs);
+}
+
 /*
  * Both tiers once. *out_complete: no candidate that tier 1 let go could have been among the K best;
- * else the same again with more slack will tell.
+ * else the same again, with all that is no slower than *out_most_s, will tell.
  */
 static gboolean
-search_once (SimShared *shared, double slack_ratio, SimSearchResult *out, gboolean *out_complete,
-             GError **error)
+search_once (SimShared *shared, double slack_ratio, double most_s, SimSearchResult *out,
+             gboolean *out_complete, double *out_most_s, GError **error)
 {
   guint jobs = shared->options->jobs;
   g_autofree SimWorker *workers = g_new0 (SimWorker, jobs);
@@ -131,18 +164,16 @@ search_once (SimShared *shared, double slack_ratio, SimSearchResult *out, gboole
   double least_dropped_s = INFINITY;
   SimExact exact;
 
-  atomic_store (&shared->next, 0);
   for (guint i = 0; i < jobs; i++)
-    sim_worker_init (&workers[i], shared, slack_ratio);
-  run_threads (run_worker, workers, sizeof *workers, jobs);
+    sim_worker_init (&workers[i], shared, slack_ratio, most_s);
+  run_tier1 (shared, workers);
   merge_counts (out, workers, jobs);
   pending = merge_pending (workers, jobs, &least_dropped_s);
   sim_exact_init (&exact, shared, pending);
   atomic_store (&shared->next, 0);
   run_threads (run_exact, &exact, 0, jobs);
-  *out_complete = least_dropped_s > sim_exact_threshold_s (&exact);
-  if (exact.plans->len < shared->options->keep)
-    *out_complete = isinf (least_dropped_s);
+  *out_most_s = sim_exact_threshold_s (&exact);
+  *out_complete = least_dropped_s > *out_most_s || isinf (least_dropped_s);
   out->tier2_count += exact.tier2_count;
   if (shared->error == NULL && *out_complete) {
     out->n_plans = exact.plans->len;
@@ -160,7 +191,12 @@ search_once (SimShared *shared, double slack_ratio, SimSearchResult *out, gboole
   return FALSE;
 }
 
-#define FIRST_SLACK_RATIO 0.02
+/* Exact steps are this much longer than their bounds, mostly; where one is not, a second search
+ * follows. */
+#define SLACK_RATIO 0.01
+
+/* What ranking prices is kept for the visit up to this; beyond, it is priced again. */
+#define MOST_PRICED_BYTES (64u << 20)
 
 gboolean
 sim_search (const CostProblem *problem, const SimSpace *space, const SimSearchOptions *options,
@@ -170,16 +206,25 @@ sim_search (const CostProblem *problem, const SimSpace *space, const SimSearchOp
   gint64 start_us = g_get_monotonic_time ();
   gboolean done = check_size (space, options->limit, error);
   gboolean complete = FALSE;
+  double slack_ratio = SLACK_RATIO;
+  double most_s = INFINITY;
 
   *out = (SimSearchResult){ 0 };
   g_mutex_init (&shared.lock);
-  for (double slack_ratio = FIRST_SLACK_RATIO; done && !complete; slack_ratio *= 8) {
+  shared.ranked = g_new0 (SimRanked, MAX (space->families->len, 1));
+  if (!options->exhaustive && space->families->len * sizeof (CostTemplate) <= MOST_PRICED_BYTES)
+    shared.priced = g_new (CostTemplate, MAX (space->families->len, 1));
+  while (done && !complete) {
     sim_search_result_clear (out);
     *out = (SimSearchResult){ .tier2_count = out->tier2_count };
-    done = search_once (&shared, slack_ratio, out, &complete, error);
+    done = search_once (&shared, slack_ratio, most_s, out, &complete, &most_s, error);
+    slack_ratio = INFINITY;
   }
   g_mutex_clear (&shared.lock);
-  out->rejected[MODEL_ILLEGAL_STAGES] += space->refused_stages * space->templates->len;
+  g_free (shared.ranked);
+  g_free (shared.priced);
+  out->rejected[MODEL_ILLEGAL_STAGES]
+      += space->refused_stages * space->families->len * space->recomputes->len;
   out->elapsed_s = (double)(g_get_monotonic_time () - start_us) * 1e-6;
   if (!done)
     sim_search_result_clear (out);

@@ -79,15 +79,10 @@ has_shared_experts (const ModelArch *arch)
 
 /* ---- recompute ---- */
 
-typedef struct {
-  ModelRecomputeKind kind;
-  guint16 modules;
-} RecomputeChoice;
-
 static void
 add_modules (GArray *choices, guint16 modules)
 {
-  RecomputeChoice choice = { MODEL_RECOMPUTE_SELECTIVE, modules };
+  SimRecompute choice = { MODEL_RECOMPUTE_SELECTIVE, modules };
 
   g_array_append_val (choices, choice);
 }
@@ -119,8 +114,8 @@ modules_tried (const ModelArch *arch, ModelAttnKernel attn, GArray *choices)
 static GArray *
 recompute_choices (const ModelArch *arch, const ModelLayout *pins, gboolean pinned)
 {
-  GArray *choices = g_array_new (FALSE, FALSE, sizeof (RecomputeChoice));
-  RecomputeChoice choice = { MODEL_RECOMPUTE_NONE, 0 };
+  GArray *choices = g_array_new (FALSE, FALSE, sizeof (SimRecompute));
+  SimRecompute choice = { MODEL_RECOMPUTE_NONE, 0 };
 
   if (pinned) {
     choice.kind = (ModelRecomputeKind)pins->recompute.kind;
@@ -135,15 +130,15 @@ recompute_choices (const ModelArch *arch, const ModelLayout *pins, gboolean pinn
   return choices;
 }
 
-/* ---- templates ---- */
+/* ---- families ---- */
 
 typedef struct {
-  GArray *tp, *cp, *ep, *mbs, *recompute;
-} TemplateValues;
+  GArray *tp, *cp, *ep, *mbs;
+} FamilyValues;
 
 static void
-template_values_init (TemplateValues *values, const CostProblem *problem, const ModelLayout *pins,
-                      guint32 pinned)
+family_values_init (FamilyValues *values, const CostProblem *problem, const ModelLayout *pins,
+                    guint32 pinned)
 {
   guint32 experts = max_experts (problem->arch);
   guint64 domain = MAX (problem->machine->domain_size, 1);
@@ -153,57 +148,50 @@ template_values_init (TemplateValues *values, const CostProblem *problem, const 
                           powers_of_two (MIN (problem->job->seq / MIN_CP_CHUNK, problem->gpus)));
   values->ep = pinned_or (pinned & SIM_PIN_EP, pins->ep,
                           divisors (MAX (experts, 1), experts > 0 ? problem->gpus : 1));
-  values->mbs = pinned_or (pinned & SIM_PIN_MBS, pins->mbs,
-                           powers_of_two (MIN (problem->job->global_batch, MAX_MBS)));
-  values->recompute = recompute_choices (problem->arch, pins, pinned & SIM_PIN_RECOMPUTE);
+  values->mbs
+      = pinned_or (pinned & SIM_PIN_MBS, pins->mbs, divisors (problem->job->global_batch, MAX_MBS));
 }
 
 static void
-template_values_clear (TemplateValues *values)
+family_values_clear (FamilyValues *values)
 {
   g_array_unref (values->tp);
   g_array_unref (values->cp);
   g_array_unref (values->ep);
   g_array_unref (values->mbs);
-  g_array_unref (values->recompute);
 }
 
 static void
-add_templates_of (SimSpace *space, const TemplateValues *values, SimTemplateKey key)
+add_families_of (SimSpace *space, const FamilyValues *values, SimFamily family)
 {
-  for (guint b = 0; b < values->mbs->len; b++)
-    for (guint r = 0; r < values->recompute->len; r++) {
-      const RecomputeChoice *choice = &g_array_index (values->recompute, RecomputeChoice, r);
-
-      key.mbs = g_array_index (values->mbs, guint32, b);
-      key.recompute = choice->kind;
-      key.modules = choice->modules;
-      g_array_append_val (space->templates, key);
-    }
+  for (guint b = 0; b < values->mbs->len; b++) {
+    family.mbs = g_array_index (values->mbs, guint32, b);
+    g_array_append_val (space->families, family);
+  }
 }
 
 /* etp is 1 or tp; sp needs tp > 1 and is otherwise the same layout. */
 static void
-add_templates (SimSpace *space, const TemplateValues *values, const ModelLayout *pins)
+add_families (SimSpace *space, const FamilyValues *values, const ModelLayout *pins)
 {
   guint32 pinned = space->pinned;
 
   for (guint t = 0; t < values->tp->len; t++)
     for (guint c = 0; c < values->cp->len; c++)
       for (guint e = 0; e < values->ep->len; e++) {
-        SimTemplateKey key = { .tp = g_array_index (values->tp, guint32, t),
-                               .cp = g_array_index (values->cp, guint32, c),
-                               .ep = g_array_index (values->ep, guint32, e) };
-        gboolean moe = values->ep->len > 1 || key.ep > 1;
-        guint32 last_etp = moe && key.tp > 1 && !(pinned & SIM_PIN_ETP) ? 1 : 0;
+        SimFamily family = { .tp = g_array_index (values->tp, guint32, t),
+                             .cp = g_array_index (values->cp, guint32, c),
+                             .ep = g_array_index (values->ep, guint32, e) };
+        gboolean moe = values->ep->len > 1 || family.ep > 1;
+        guint32 last_etp = moe && family.tp > 1 && !(pinned & SIM_PIN_ETP) ? 1 : 0;
         gboolean first_sp = pinned & SIM_PIN_SP ? pins->sp : FALSE;
-        gboolean last_sp = pinned & SIM_PIN_SP ? pins->sp : key.tp > 1;
+        gboolean last_sp = pinned & SIM_PIN_SP ? pins->sp : family.tp > 1;
 
         for (guint32 x = 0; x <= last_etp; x++)
           for (gboolean sp = first_sp; sp <= last_sp; sp++) {
-            key.etp = pinned & SIM_PIN_ETP ? pins->etp : (x == 0 ? 1 : key.tp);
-            key.sp = sp;
-            add_templates_of (space, values, key);
+            family.etp = pinned & SIM_PIN_ETP ? pins->etp : (x == 0 ? 1 : family.tp);
+            family.sp = sp;
+            add_families_of (space, values, family);
           }
       }
 }
@@ -211,13 +199,13 @@ add_templates (SimSpace *space, const TemplateValues *values, const ModelLayout 
 /* ---- pipelines ---- */
 
 gboolean
-sim_space_partial (const SimSpace *space)
+sim_space_tries_partial (const SimSpace *space)
 {
   return !(space->pinned & SIM_PIN_RECOMPUTE);
 }
 
 guint32
-sim_space_partial_layers (const SimSpace *space)
+sim_space_pinned_partial (const SimSpace *space)
 {
   const ModelRecompute *pinned = &space->base.recompute;
   gboolean block = pinned->kind == MODEL_RECOMPUTE_FULL && pinned->method == MODEL_RECOMPUTE_BLOCK;
@@ -251,8 +239,10 @@ add_pipeline (SimSpace *space, const CostProblem *problem, guint32 pp, guint32 v
     space->refused_stages++;
     return;
   }
-  sim_pipeline_map (&pipeline, problem->arch, &space->kinds, sim_space_partial (space),
-                    sim_space_partial_layers (space));
+  sim_pipeline_map (&pipeline, problem->arch, &space->kinds);
+  if (sim_space_tries_partial (space) || sim_space_pinned_partial (space) > 0)
+    sim_pipeline_map_partial (&pipeline, problem->arch, &space->kinds,
+                              sim_space_pinned_partial (space));
   g_array_append_val (space->pipelines, pipeline);
 }
 
@@ -338,7 +328,7 @@ gboolean
 sim_space_init (SimSpace *space, const CostProblem *problem, const ModelLayout *pins,
                 guint32 pinned, GError **error)
 {
-  TemplateValues values;
+  FamilyValues values;
 
   *space = (SimSpace){ .pinned = pinned };
   if (!check_pins (problem, pins, pinned, error)
@@ -346,16 +336,17 @@ sim_space_init (SimSpace *space, const CostProblem *problem, const ModelLayout *
     return FALSE;
   model_layout_copy (&space->base, pins);
   g_clear_pointer (&space->base.stage_layers, g_free);
-  space->templates = g_array_new (FALSE, FALSE, sizeof (SimTemplateKey));
+  space->families = g_array_new (FALSE, FALSE, sizeof (SimFamily));
+  space->recomputes = recompute_choices (problem->arch, pins, pinned & SIM_PIN_RECOMPUTE);
   space->pipelines = g_array_new (FALSE, FALSE, sizeof (SimPipeline));
   g_array_set_clear_func (space->pipelines, pipeline_clear);
   space->zero = list_new ();
   for (guint32 zero = 0; zero <= 3; zero++)
     list_add (space->zero, zero);
   pinned_or (pinned & SIM_PIN_ZERO, pins->zero, space->zero);
-  template_values_init (&values, problem, pins, pinned);
-  add_templates (space, &values, pins);
-  template_values_clear (&values);
+  family_values_init (&values, problem, pins, pinned);
+  add_families (space, &values, pins);
+  family_values_clear (&values);
   add_pipelines (space, problem, pins);
   return TRUE;
 }
@@ -366,9 +357,27 @@ sim_space_clear (SimSpace *space)
   if (space == NULL)
     return;
   model_layout_clear (&space->base);
-  g_clear_pointer (&space->templates, g_array_unref);
+  g_clear_pointer (&space->families, g_array_unref);
+  g_clear_pointer (&space->recomputes, g_array_unref);
   g_clear_pointer (&space->pipelines, g_array_unref);
   g_clear_pointer (&space->zero, g_array_unref);
+}
+
+guint64
+sim_space_size (const SimSpace *space)
+{
+  gboolean partial = sim_space_tries_partial (space);
+  guint64 variants = 0;
+  guint64 size = 0;
+
+  for (guint i = 0; i < space->pipelines->len; i++)
+    variants += space->recomputes->len
+                + (partial ? g_array_index (space->pipelines, SimPipeline, i).n_partial : 0);
+  /* sharding stages also inside the domain */
+  if (__builtin_mul_overflow (variants, 2 * (guint64)space->zero->len, &size)
+      || __builtin_mul_overflow (size, (guint64)space->families->len, &size))
+    return G_MAXUINT64;
+  return size;
 }
 
 guint32

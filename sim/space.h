@@ -32,15 +32,18 @@ typedef enum {
   SIM_PIN_DP = 1 << 13,
 } SimPin;
 
-/* What one template is made for: everything that decides the price of a block. */
+/* What a family of templates shares: all that decides the price of a block but recompute. */
 typedef struct {
   guint32 tp, cp, ep, etp, mbs;
   gboolean sp;
-  ModelRecomputeKind recompute;
-  guint16 modules;
-} SimTemplateKey;
+} SimFamily;
 
-#define SIM_MAX_PARTIAL 3
+/* A recompute setting of whole stages; full also stands for full:block:N, every N (SimPipeline). */
+typedef struct {
+  ModelRecomputeKind kind;
+  guint16 modules;
+} SimRecompute;
+#define SIM_MAX_RECOMPUTES 16
 
 /* One pipeline shape: pp, vpp, schedule and the layers of its stages. */
 typedef struct {
@@ -49,25 +52,24 @@ typedef struct {
   guint32 *stage_layers;    /* (owned) pp·vpp entries */
   gboolean explicit_stages; /* not what "auto" would give: printed as a list */
   CostStageMap map;         /* (owned) */
-  /* full recomputation of the first layers of each chunk (recompute=full:block:N): N and its map */
-  guint n_partial;
-  guint32 partial_layers[SIM_MAX_PARTIAL];
-  CostStageMap partial[SIM_MAX_PARTIAL]; /* (owned) */
+  /* maps of recompute=full:block:N: N = first_partial, first_partial + 1, … */
+  guint32 n_partial, first_partial;
+  CostStageMap *partial; /* (owned) (nullable) */
 } SimPipeline;
 
-/*
- * Fills in the maps of a pipeline whose other members are set. @partial: which parts of a chunk's
- * layers full recomputation may cover: a quarter, half and three quarters, or only @layers if > 0.
- */
-void sim_pipeline_map (SimPipeline *pipeline, const ModelArch *arch, const CostBlockKinds *kinds,
-                       gboolean partial, guint32 layers);
+/* Fills in the map of a pipeline whose other members are set. */
+void sim_pipeline_map (SimPipeline *pipeline, const ModelArch *arch, const CostBlockKinds *kinds);
+/* Those of full:block:@layers, or, with 0, of every N below its longest chunk. Done once. */
+void sim_pipeline_map_partial (SimPipeline *pipeline, const ModelArch *arch,
+                               const CostBlockKinds *kinds, guint32 layers);
 void sim_pipeline_clear (SimPipeline *pipeline);
 
 typedef struct {
   ModelLayout base; /* (owned) every key that is not searched */
   guint32 pinned;   /* SimPin bits */
   CostBlockKinds kinds;
-  GArray *templates;      /* (owned) SimTemplateKey */
+  GArray *families;       /* (owned) SimFamily */
+  GArray *recomputes;     /* (owned) SimRecompute, at most SIM_MAX_RECOMPUTES; none comes first */
   GArray *pipelines;      /* (owned) SimPipeline, legal stage splits only */
   GArray *zero;           /* (owned) guint32 */
   guint64 refused_stages; /* pipelines that would have a stage without a layer */
@@ -80,17 +82,21 @@ typedef struct {
  * Tried, where not pinned: tp and pp every divisor of the GPU count (tp at most twice the NVLink
  * domain, pp at most the layers); cp every power of two that leaves 1,024 tokens per rank; sp both;
  * vpp up to 16 where layers, or layers with embedding and head, divide by pp·vpp; ep every divisor
- * of the experts up to the GPU count, etp 1 and tp; mbs powers of two up to 64; recompute none,
- * selective (modules_tried in space.c), full, and full on a quarter, half and three quarters of
- * each chunk; ZeRO 0 to 3; sharding over all ranks, or inside the NVLink domain (hsdp).
+ * of the experts up to the GPU count, etp 1 and tp; mbs every divisor of the batch up to 64; recompute none,
+ * selective (modules_tried in space.c), full, and full on the first N layers of each chunk for
+ * every N, of which the least that fits is taken; ZeRO 0 to 3; sharding over all ranks, or inside
+ * the NVLink domain (hsdp), for ZeRO 1 to 3 alike.
  */
 gboolean sim_space_init (SimSpace *space, const CostProblem *problem, const ModelLayout *pins,
                          guint32 pinned, GError **error);
 void sim_space_clear (SimSpace *space);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SimSpace, sim_space_clear)
-/* What sim_pipeline_map needs of a space: whether parts of chunks are tried, or one pinned N. */
-gboolean sim_space_partial (const SimSpace *space);
-guint32 sim_space_partial_layers (const SimSpace *space);
+/* Raw candidates, legal or not; G_MAXUINT64 where that is too small. */
+guint64 sim_space_size (const SimSpace *space);
+/* Does the space try every N of full:block:N? */
+gboolean sim_space_tries_partial (const SimSpace *space);
+/* N, where full:block:N is pinned, else 0. */
+guint32 sim_space_pinned_partial (const SimSpace *space);
 /* Which pins a layout text names ("tp=8,sp=1" → TP | SP). */
 guint32 sim_space_pins_of_text (const char *layout_text);
 G_END_DECLS

@@ -84,12 +84,12 @@ init_blocks (Builder *b, GError **error)
 
   for (guint kind = 0; kind < tmpl->n_kinds; kind++) {
     guint run = c->kinds.representative[kind];
-    const CostBlock *plain = &tmpl->plain_blocks[kind];
+    gboolean is_full = recompute == MODEL_RECOMPUTE_FULL;
+    const CostBlock *plain = is_full ? &tmpl->plain_blocks[kind] : &tmpl->blocks[kind];
     if (!piece_init (&b->blocks[kind], b, MODEL_PART_BLOCK, run, recompute, &tmpl->blocks[kind],
                      plain, error)
         || !piece_init (&b->plain[kind], b, MODEL_PART_BLOCK, run,
-                        recompute == MODEL_RECOMPUTE_FULL ? MODEL_RECOMPUTE_NONE : recompute, plain,
-                        plain, error))
+                        is_full ? MODEL_RECOMPUTE_NONE : recompute, plain, plain, error))
       return FALSE;
     b->blocks[kind].fsdp_forward_s = c->placement.fsdp_forward_s[kind];
     b->blocks[kind].fsdp_backward_s = c->placement.fsdp_backward_s[kind];

@@ -1,20 +1,31 @@
 /* sim/worker-private.h - one thread of a search. */
 #pragma once
 #include "sim/search.h"
+#include "sim/shape-private.h"
 #include "sim/topk.h"
 #include <stdatomic.h>
 G_BEGIN_DECLS
 
 #define SIM_MAX_MISSES 3
 
+/* A family in the order of the search: the most promising first. */
+typedef struct {
+  guint32 index;  /* into the space's families */
+  double least_s; /* no layout of it is faster; INFINITY: none is legal */
+} SimRanked;
+
 /* What threads share. */
 typedef struct {
   const CostProblem *problem;
   const SimSpace *space;
   const SimSearchOptions *options;
-  atomic_uint next; /* template, then pending candidate, to take */
+  SimRanked *ranked; /* (owned) one per family; each is written by one thread, then sorted */
+  CostTemplate
+      *priced;      /* (owned) (nullable) by family: what ranking has priced, while it is small */
+  atomic_uint next; /* family, then pending candidate, to take */
   atomic_bool stop;
   atomic_ullong done;
+  _Atomic double threshold_s; /* K-th best estimate of the thread that has the best one */
   GMutex lock;
   GError *error;           /* (owned) the first, under lock */
   gint64 last_progress_us; /* under lock */
@@ -26,6 +37,13 @@ typedef struct {
   ModelLayout layout;
 } SimNear;
 
+/* A placement kept for the templates and families that share its groups. */
+typedef struct {
+  guint32 tp, cp, ep, etp, pp, hsdp; /* tp 0: empty */
+  guint64 template_serial;           /* the template whose sizes it has */
+  CostPlacement placement;
+} SimPlaced;
+
 /* Tier 1 of one thread. */
 typedef struct {
   SimShared *shared;
@@ -33,25 +51,62 @@ typedef struct {
   GArray *pending;        /* (owned) SimCandidate whose bound is within those */
   double least_dropped_s; /* least lower bound that was not kept in pending */
   double slack_ratio;     /* how far above the K-th estimate bounds are still kept */
+  double most_s;          /* bounds above it cannot win: K plans are known to be as fast */
   SimNear near[SIM_MAX_MISSES];
   guint n_near;
-  guint64 legal_count, too_risky_count, tier1_count, templates_count;
-  guint64 rejected[MODEL_LEGAL_N];
+  SimCounts counts;
+  guint64 too_risky_count, tier1_count, templates_count;
+  GArray *shapes; /* (owned) SimShape of the current family */
   /* current template */
-  const SimTemplateKey *key;
-  gboolean priced;
+  guint recompute; /* index into the space's list */
+  guint64 template_serial;
   CostTemplate tmpl;
-  double *layer_s;       /* (owned) scratch of the balance */
-  guint32 *balanced;     /* (owned) */
-  GHashTable *pipelines; /* (owned) balanced SimPipeline by its lists */
+  ModelLayout layout;
+  SimPlaced *placed; /* (owned) direct-mapped cache */
+  /* uneven stages */
+  double sigma, most_need_bytes;   /* need at which the risk is max_oom_risk, for this sigma */
+  double *layer_s;                 /* (owned) scratch of the balance */
+  guint32 *balanced, *most_layers; /* (owned) */
+  GHashTable *pipelines;           /* (owned) balanced SimPipeline by its lists */
 } SimWorker;
 
-void sim_worker_init (SimWorker *worker, SimShared *shared, double slack_ratio);
+void sim_worker_init (SimWorker *worker, SimShared *shared, double slack_ratio, double most_s);
 void sim_worker_clear (SimWorker *worker);
-/* Takes templates until none is left; run by each thread. */
+/* Counts what is legal and bounds each family from below; run by each thread. */
+void sim_worker_rank (SimWorker *worker);
+/* Takes families until none is left that may win; run by each thread. */
 void sim_worker_run (SimWorker *worker);
 /* Stops every thread; takes @error, keeps the first. */
 void sim_shared_fail (SimShared *shared, GError *error);
+
+/* ---- worker.c: candidates ---- */
+
+/* May no layout with a step of at least @least_s be among the K best? Notes that it was left out.
+ * FALSE always in exhaustive searches. */
+gboolean sim_worker_prunes (SimWorker *worker, double least_s);
+/* A costed layout that may be used: worker->layout. */
+void sim_worker_offer (SimWorker *worker, const CostBound *bound);
+/* One whose risk is too high. */
+void sim_worker_refuse (SimWorker *worker, const CostBound *bound);
+const CostPlacement *sim_worker_placement (SimWorker *worker);
+
+/* ---- visit.c: all layouts of a family ---- */
+
+/* Prices what the templates of @family share; its shapes are in worker->shapes. */
+gboolean sim_worker_price_family (SimWorker *worker, const SimFamily *family, double *out_least_s);
+/* @priced: (nullable) worker->tmpl as sim_worker_price_family left it. */
+gboolean sim_worker_visit (SimWorker *worker, const SimFamily *family, const CostTemplate *priced);
+
+/* ---- uneven.c: stage lists of the current template; NULL where "auto" gives the same ---- */
+
+/* Owns its SimPipelines. */
+GHashTable *sim_uneven_table_new (void);
+gboolean sim_uneven_is_tried (const SimWorker *worker, const SimPipeline *pipeline);
+const SimPipeline *sim_uneven_by_time (SimWorker *worker, const SimPipeline *pipeline);
+/* The fastest split of which every stage stays within the memory limit, sharded as
+ * worker->layout says; NULL if there is none. */
+const SimPipeline *sim_uneven_by_memory (SimWorker *worker, const SimPipeline *pipeline,
+                                         const CostPlacement *placement);
 
 /* Tier 2: exact predictions of @pending, in ascending lower bound, until no bound can win. */
 typedef struct {

@@ -33,13 +33,42 @@ test_balance (void **state)
   const BalanceCase *c = *state;
   double layer_s[80];
   guint32 got[8];
+  SimBalance balance = { .layer_s = layer_s,
+                         .n_layers = c->n_layers,
+                         .embedding_s = c->embedding_s,
+                         .head_s = c->head_s,
+                         .n_stages = c->n_stages };
 
   for (guint32 i = 0; i < c->n_layers; i++)
     layer_s[i] = c->layer_s;
-  assert_true (
-      sim_balance_stages (layer_s, c->n_layers, c->embedding_s, c->head_s, c->n_stages, got));
+  assert_true (sim_balance_stages (&balance, got));
   for (guint32 i = 0; i < c->n_stages; i++)
     assert_int_equal (got[i], c->want[i]);
+  /* said in one number: the same */
+  balance.layer_s = NULL;
+  balance.equal_layer_s = c->layer_s;
+  assert_true (sim_balance_stages (&balance, got));
+  for (guint32 i = 0; i < c->n_stages; i++)
+    assert_int_equal (got[i], c->want[i]);
+}
+
+/* Interleaved: ranks are balanced, and the rank with the head is short where the head is. */
+static void
+test_balances_chunks (void **state)
+{
+  /* 16 layers and a head of 2 on 2 ranks of 2 chunks: 9 each, so 9 and 7 layers; rank 0 holds 4 and
+   * 5, rank 1 4 and, with the head, 3. In pipeline order: 4 4 5 3. */
+  const SimBalance balance = { .equal_layer_s = 1, .n_layers = 16, .head_s = 2, .n_stages = 2 };
+  const SimBalance short_of_layers = { .equal_layer_s = 1, .n_layers = 7, .n_stages = 4 };
+  guint32 got[8] = { 0 };
+
+  (void)state;
+  assert_true (sim_balance_chunks (&balance, 2, got));
+  assert_int_equal (got[0], 4);
+  assert_int_equal (got[1], 4);
+  assert_int_equal (got[2], 5);
+  assert_int_equal (got[3], 3);
+  assert_false (sim_balance_chunks (&short_of_layers, 2, got));
 }
 
 static void
@@ -49,14 +78,31 @@ test_refuses_empty_stages (void **state)
   guint32 got[3] = { 7, 7, 7 };
 
   (void)state;
-  assert_false (sim_balance_stages (layer_s, 2, 0, 0, 3, got));
-  assert_false (sim_balance_stages (layer_s, 2, 0, 0, 0, got));
+  assert_false (
+      sim_balance_stages (&(SimBalance){ .layer_s = layer_s, .n_layers = 2, .n_stages = 3 }, got));
+  assert_false (
+      sim_balance_stages (&(SimBalance){ .layer_s = layer_s, .n_layers = 2, .n_stages = 0 }, got));
   assert_int_equal (got[0], 7);
 }
 
-/* Slowest stage of the best cut, by trying them all. */
+/* The caps hold three layers where there are four. */
+static void
+test_refuses_too_little_memory (void **state)
+{
+  const guint32 most[2] = { 1, 2 };
+  const SimBalance balance
+      = { .equal_layer_s = 1, .n_layers = 4, .n_stages = 2, .most_layers = most };
+  guint32 got[2] = { 7, 7 };
+
+  (void)state;
+  assert_false (sim_balance_stages (&balance, got));
+  assert_int_equal (got[0], 7);
+}
+
+/* Slowest stage of the best cut, by trying them all; INFINITY if the caps allow none. */
 static double
-best_cut_s (const double *layer_s, guint32 n, double first_s, double head_s, guint32 stages)
+best_cut_s (const double *layer_s, const guint32 *most, guint32 n, double first_s, double head_s,
+            guint32 stages)
 {
   double sum_s = first_s;
   double best_s = INFINITY;
@@ -64,12 +110,12 @@ best_cut_s (const double *layer_s, guint32 n, double first_s, double head_s, gui
   if (stages == 1) {
     for (guint32 i = 0; i < n; i++)
       sum_s += layer_s[i];
-    return sum_s + head_s;
+    return n <= most[0] ? sum_s + head_s : INFINITY;
   }
-  for (guint32 take = 1; take + stages - 1 <= n; take++) {
+  for (guint32 take = 1; take + stages - 1 <= n && take <= most[0]; take++) {
     sum_s += layer_s[take - 1];
-    best_s
-        = fmin (best_s, fmax (sum_s, best_cut_s (layer_s + take, n - take, 0, head_s, stages - 1)));
+    best_s = fmin (best_s, fmax (sum_s, best_cut_s (layer_s + take, most + 1, n - take, 0, head_s,
+                                                    stages - 1)));
   }
   return best_s;
 }
@@ -102,25 +148,43 @@ test_equals_brute_force (void **state)
     double head_s = 3 * base_philox_uniform (seed, 0, 3);
     double layer_s[16];
     guint32 cut[16];
+    guint32 most[16];
     guint32 total = 0;
+    gboolean equal = base_philox_below (seed, 0, 4, 2);
+    SimBalance balance = { .layer_s = equal ? NULL : layer_s,
+                           .n_layers = n,
+                           .embedding_s = embedding_s,
+                           .head_s = head_s,
+                           .n_stages = stages };
+    double best_s = 0;
 
     for (guint32 i = 0; i < n; i++)
-      layer_s[i] = 0.1 + base_philox_uniform (seed, 1, i);
-    assert_true (sim_balance_stages (layer_s, n, embedding_s, head_s, stages, cut));
+      layer_s[i] = 0.1 + base_philox_uniform (seed, 1, equal ? 0 : i);
+    balance.equal_layer_s = layer_s[0];
+    for (guint32 s = 0; s < stages; s++)
+      most[s] = n;
+    if (base_philox_below (seed, 0, 5, 2)) {
+      for (guint32 s = 0; s < stages; s++)
+        most[s] = 1 + (guint32)base_philox_below (seed, 2, s, 2 * n / stages + 1);
+      balance.most_layers = most;
+    }
+    best_s = best_cut_s (layer_s, most, n, embedding_s, head_s, stages);
+    assert_int_equal (sim_balance_stages (&balance, cut), isfinite (best_s));
+    if (!isfinite (best_s))
+      continue;
     for (guint32 s = 0; s < stages; s++) {
-      assert_true (cut[s] >= 1);
+      assert_true (cut[s] >= 1 && cut[s] <= most[s]);
       total += cut[s];
     }
     assert_int_equal (total, n);
-    assert_near (slowest_s (layer_s, cut, stages, embedding_s, head_s),
-                 best_cut_s (layer_s, n, embedding_s, head_s, stages), 5e-5);
+    assert_near (slowest_s (layer_s, cut, stages, embedding_s, head_s), best_s, 5e-5);
   }
 }
 
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (cases) + 2];
+  struct CMUnitTest tests[G_N_ELEMENTS (cases) + 4];
   gsize n = 0;
 
   for (; n < G_N_ELEMENTS (cases); n++)
@@ -128,6 +192,8 @@ main (void)
                                     .test_func = test_balance,
                                     .initial_state = (void *)&cases[n] };
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_refuses_empty_stages);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_refuses_too_little_memory);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_balances_chunks);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_equals_brute_force);
   return _cmocka_run_group_tests ("sim_balance", tests, n, NULL, NULL);
 }

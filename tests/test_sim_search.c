@@ -18,7 +18,9 @@ static const SearchCase cases[] = {
   { "search/8b_on_8_fsdp", "llama-3.1-8b", "hgx-h100", "torchtitan", 8, 16, 8192, 0.1 },
   { "search/moe_on_16", "qwen3-30b-a3b", "hgx-h100", "megatron", 16, 32, 4096, 0.5 },
   /* dense and MoE layers mixed, MLA, uneven stages */
-  { "search/mla_on_128", "deepseek-v2", "hgx-h100", "megatron", 128, 256, 4096, 0.1 },
+  { "search/mla_on_64", "deepseek-v2", "hgx-h100", "megatron", 64, 64, 4096, 0.3 },
+  /* memory decides: recompute of part of the layers, splits by memory */
+  { "search/70b_on_32", "llama-3.1-70b", "hgx-h100", "megatron", 32, 32, 8192, 0.1 },
 };
 
 typedef struct {
@@ -156,7 +158,7 @@ brute_try (Brute *brute, const Setting *s, const SearchCase *c, const ModelLayou
   brute->best_text = model_layout_format (layout, s->profile);
 }
 
-/* Pinned: cp, ep, etp, vpp, recompute; free: tp, pp, sp, mbs, zero, and for ZeRO-3 sharding in the node. */
+/* Pinned: cp, ep, etp, vpp, recompute; free: tp, pp, sp, mbs, zero, and sharding in the node. */
 static void
 brute_force (Brute *brute, const Setting *s, const SearchCase *c, const ModelLayout *base)
 {
@@ -167,7 +169,7 @@ brute_force (Brute *brute, const Setting *s, const SearchCase *c, const ModelLay
       if (c->gpus % (tp * pp) != 0)
         continue;
       for (guint32 sp = 0; sp <= (tp > 1 ? 1u : 0u); sp++)
-        for (guint32 mbs = 1; mbs <= 64 && mbs <= c->batch; mbs *= 2)
+        for (guint32 mbs = 1; mbs <= 64 && mbs <= c->batch; mbs++)
           for (guint8 zero = 0; zero <= 3; zero++) {
             ModelLayout layout = *base;
 
@@ -181,7 +183,7 @@ brute_force (Brute *brute, const Setting *s, const SearchCase *c, const ModelLay
               continue;
             brute_try (brute, s, c, &layout);
             layout.hsdp = s->machine->gpus_per_node / tp;
-            if (zero == 3 && layout.hsdp > 1 && layout.hsdp < layout.dp
+            if (zero > 0 && layout.hsdp > 1 && layout.hsdp < layout.dp
                 && layout.dp % layout.hsdp == 0)
               brute_try (brute, s, c, &layout);
           }
@@ -212,6 +214,43 @@ test_equals_brute_force (void **state)
     assert_string_equal (best, brute.best_text);
   }
   g_free (brute.best_text);
+  setting_clear (&s);
+}
+
+/* ---- recompute of part of each chunk ---- */
+
+/* Of full:block:N, the least N that fits is the one that counts. */
+static void
+test_takes_the_least_partial_recompute (void **state)
+{
+  const SearchCase c = { "", "llama-3.1-70b", "hgx-h100", "megatron", 64, 64, 8192, 0.1 };
+  const char *pins = "tp=4,sp=1,cp=1,pp=8,vpp=1,mbs=2,zero=1";
+  g_auto (SimSearchResult) found = { 0 };
+  guint32 least = 0;
+  Setting s;
+
+  (void)state;
+  setting_init (&s, &c);
+  for (guint32 n = 1; n < 10 && least == 0; n++) {
+    g_autofree char *text = g_strdup_printf ("%s,dp=2,recompute=full:block:%u", pins, n);
+    g_auto (ModelLayout) layout = { 0 };
+    g_auto (CostPrediction) prediction = { 0 };
+    g_autoptr (GError) error = NULL;
+
+    assert_true (model_layout_parse (&layout, text, s.profile, &error));
+    assert_true (cost_predict (&s.problem, &layout, &prediction, &error));
+    if (prediction.oom_risk <= c.max_oom_risk)
+      least = n;
+  }
+  assert_true (least > 1); /* or this test shows nothing */
+  search (&s, &c, pins, 1, FALSE, FALSE, 100, &found);
+  for (guint i = 0; i < found.n_plans; i++) {
+    const ModelRecompute *recompute = &found.plans[i].layout.recompute;
+
+    if (recompute->kind == MODEL_RECOMPUTE_FULL && recompute->method == MODEL_RECOMPUTE_BLOCK
+        && found.plans[i].layout.hsdp == 0)
+      assert_int_equal (recompute->n, least);
+  }
   setting_clear (&s);
 }
 
@@ -262,7 +301,7 @@ test_can_be_stopped (void **state)
 int
 main (void)
 {
-  struct CMUnitTest tests[2 * G_N_ELEMENTS (cases) + 2];
+  struct CMUnitTest tests[2 * G_N_ELEMENTS (cases) + 3];
   gsize n = 0;
 
   for (gsize i = 0; i < G_N_ELEMENTS (cases); i++) {
@@ -273,6 +312,7 @@ main (void)
                                       .test_func = test_equals_brute_force,
                                       .initial_state = (void *)&cases[i] };
   }
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_takes_the_least_partial_recompute);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_names_nearest_misses);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_can_be_stopped);
   return _cmocka_run_group_tests ("sim_search", tests, n, NULL, NULL);

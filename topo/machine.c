@@ -1,4 +1,5 @@
 /* topo/machine.c - reads a machine file and owns what it says. */
+#include "topo/change-private.h"
 #include "topo/contention.h"
 #include "topo/gpu-private.h"
 #include "topo/machine-private.h"
@@ -169,7 +170,7 @@ load_gpu_of (BaseIni *ini, const BaseCatalog *catalog, const char *gpu_name,
 
 static TopoMachine *
 load_machine (const BaseCatalog *catalog, const char *name, const char *gpu_name,
-              gboolean may_be_unknown, GError **error)
+              gboolean may_be_unknown, const TopoChanges *changes, GError **error)
 {
   gboolean is_file = FALSE;
   g_autoptr (BaseIni) ini = base_catalog_open_any (catalog, "machines", name, &is_file, error);
@@ -178,22 +179,37 @@ load_machine (const BaseCatalog *catalog, const char *name, const char *gpu_name
   TopoGpu *gpu = load_gpu_of (ini, catalog, gpu_name, may_be_unknown, error);
   if (gpu == NULL)
     return NULL;
+  if (changes != NULL
+      && (!topo_change_gpu (gpu, changes, error) || !topo_change_file (ini, changes, error))) {
+    topo_gpu_free (gpu);
+    return NULL;
+  }
   g_autofree char *slug = is_file ? topo_slug_of_file (name) : g_strdup (name);
-  return topo_machine_new_from_ini (ini, slug, gpu, error);
+  TopoMachine *machine = topo_machine_new_from_ini (ini, slug, gpu, error);
+  if (machine != NULL && changes != NULL)
+    topo_change_note (machine, changes);
+  return machine;
+}
+
+TopoMachine *
+topo_machine_load_changed (const BaseCatalog *catalog, const char *name, const char *gpu_name,
+                           const TopoChanges *changes, GError **error)
+{
+  return load_machine (catalog, name, gpu_name, FALSE, changes, error);
 }
 
 TopoMachine *
 topo_machine_load (const BaseCatalog *catalog, const char *name, const char *gpu_name,
                    GError **error)
 {
-  return load_machine (catalog, name, gpu_name, FALSE, error);
+  return load_machine (catalog, name, gpu_name, FALSE, NULL, error);
 }
 
 TopoMachine *
 topo_machine_load_unfinished (const BaseCatalog *catalog, const char *name, const char *gpu_name,
                               GError **error)
 {
-  return load_machine (catalog, name, gpu_name, TRUE, error);
+  return load_machine (catalog, name, gpu_name, TRUE, NULL, error);
 }
 
 GPtrArray *
