@@ -193,4 +193,4 @@ def paths(root, folder, data):
         for path in bad:
             chosen = {**good, option: path}
             arguments = [*BASE, *(word for pair in chosen.items() for word in pair)]
-            yield Case(f"path/{option}/{path[:80]!r}", arguments, ((os.path.basename(path)[:20] if path != "a\nb" else "a b", option),))
+            yield Case(f"path/{option}/{path[:80]!r}", arguments, ((os.path.basename(path)[:20] if path != "a\nb" else "a?b", option),))

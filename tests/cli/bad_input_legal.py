@@ -104,7 +104,7 @@ allow("calibration", "profile", "step_corrections overhead", "missing", "all cor
 allow("calibration", "profile", "step_corrections overhead", "zero", "the effect is absent")
 allow("calibration", "profile", "attention_portable host_layer overlap_dp overlap_ep overlap_tp overlap_wgrad p2p_host", "zero",
       "the effect is absent")
-allow("calibration", "step", "align_loss alltoall_steps bubble collective_delta expert_host fixed graph_layer graph_full host_adam misalign_loss sinks moe_host nvls_latency p2p "
+allow("calibration", "step", "align_loss alltoall_steps bubble collective_delta expert_host fixed graph_layer graph_full host_adam interference misalign_loss sinks moe_host nvls_latency p2p "
       "p2p_interleaved score_backward score_forward stage_imbalance unoverlapped_tp", "zero", "the effect is absent")
 allow("calibration", "uncertainty", "sigma_assumed sigma_scale", "zero", "no spread")
 
