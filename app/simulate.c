@@ -134,6 +134,9 @@ play_once (const SimCase *c, const SimPlayOptions *options, double *out_played_s
   return TRUE;
 }
 
+/* Passes of one micro-batch through one chunk, beyond which a search does not wait for the play. */
+#define MOST_PASSES (1u << 18)
+
 gboolean
 app_simulated_s (const AppProblem *problem, const ModelLayout *layout,
                  const CostPrediction *prediction, double *out_simulated_s, GError **error)
@@ -143,7 +146,9 @@ app_simulated_s (const AppProblem *problem, const ModelLayout *layout,
   double played_s;
 
   *out_simulated_s = NAN;
-  if (!isfinite (prediction->step_s))
+  double passes
+      = (double)model_layout_microbatches (layout, &problem->job) * layout->pp * layout->vpp;
+  if (!isfinite (prediction->step_s) || passes > MOST_PASSES)
     return TRUE;
   if (!sim_case_init (&c, &problem->problem, layout, error)
       || !play_once (&c, &options, &played_s, error))

@@ -108,7 +108,10 @@ def slow():
     """A device that takes 1.6 times as long for all compute is named, and no other."""
     database = os.path.join(os.getcwd(), "slow.db")
     env = dict(os.environ, PLAIT_TEST_SLOW_RANK="1:1.6")
-    warnings = [w for w in answer(command(database, "--budget", "6s"), env=env).get("warnings", []) if "GEMM" in w]
+    for budget in ("6s", "12s", "24s"):  # a busy host, or a build with checks, measures few products in six seconds
+        warnings = [w for w in answer(command(database, "--budget", budget), env=env).get("warnings", []) if "GEMM" in w]
+        if warnings:
+            break
     check(len(warnings) == 1 and "rank 1" in warnings[0], f"a slow rank 1: the warnings are {warnings}")
 
 
