@@ -134,8 +134,10 @@ play_once (const SimCase *c, const SimPlayOptions *options, double *out_played_s
   return TRUE;
 }
 
-/* Passes of one micro-batch through one chunk, beyond which a search does not wait for the play. */
+/* Passes of one micro-batch through one chunk, and GPUs whose links are laid, beyond which a search
+ * does not wait for the play. */
 #define MOST_PASSES (1u << 18)
+#define MOST_GPUS   (1u << 16)
 
 gboolean
 app_simulated_s (const AppProblem *problem, const ModelLayout *layout,
@@ -148,7 +150,7 @@ app_simulated_s (const AppProblem *problem, const ModelLayout *layout,
   *out_simulated_s = NAN;
   double passes
       = (double)model_layout_microbatches (layout, &problem->job) * layout->pp * layout->vpp;
-  if (!isfinite (prediction->step_s) || passes > MOST_PASSES)
+  if (!isfinite (prediction->step_s) || passes > MOST_PASSES || problem->problem.gpus > MOST_GPUS)
     return TRUE;
   if (!sim_case_init (&c, &problem->problem, layout, error)
       || !play_once (&c, &options, &played_s, error))

@@ -50,7 +50,7 @@ void app_simulate_result_free (AppSimulateResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (AppSimulateResult, app_simulate_result_free)
 
 /* simulated_s of @layout, with contention; for the top of a search. NaN where the play would be longer
- * than a search should wait: 262,144 passes of a micro-batch through a chunk. */
+ * than a search should wait: 262,144 passes of a micro-batch through a chunk, or 65,536 GPUs. */
 gboolean app_simulated_s (const AppProblem *problem, const ModelLayout *layout,
                           const CostPrediction *prediction, double *out_simulated_s,
                           GError **error);
