@@ -36,22 +36,24 @@ options_clear (Options *o)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
-static gboolean
-parse_cv (const char *text, AppCv *out, GError **error)
-{
-  static const char *const words[] = { "group", "family", "none" };
+/* The words of --cv, each list in the order of its enum. */
+static const char *const run_cvs[] = { "group", "family", "none", NULL };
+static const char *const collective_cvs[] = { "none", "group", "machine", NULL };
+static const char *const gemm_cvs[] = { "none", "shape", "gpu", NULL };
 
-  *out = APP_CV_GROUP;
-  for (guint i = 0; text != NULL && i < G_N_ELEMENTS (words); i++)
-    if (g_str_equal (text, words[i])) {
-      *out = (AppCv)i;
-      return TRUE;
-    }
-  if (text == NULL)
-    return TRUE;
-  g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "--cv is '%s': expected group, family or none",
-               text);
-  return FALSE;
+/* @otherwise where nothing is said. */
+static gboolean
+parse_cv (const char *text, const char *const *words, guint otherwise, guint *out, GError **error)
+{
+  gint index = text != NULL ? base_name_index (text, words) : (gint)otherwise;
+  if (index < 0) {
+    g_autofree char *expected = base_suggest_one_of (text, words);
+    g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "--cv is '%s': expected %s here", text,
+                 expected);
+    return FALSE;
+  }
+  *out = (guint)index;
+  return TRUE;
 }
 
 static void
@@ -183,8 +185,11 @@ fit (const Options *o, const CliCommon *common)
                                            .files = (const char *const *)o->from_runs,
                                            .phase = "train",
                                            .by = (const char *const *)by };
-  if (!parse_cv (o->cv, &request.cv, &error))
+  guint cv;
+
+  if (!parse_cv (o->cv, run_cvs, APP_CV_GROUP, &cv, &error))
     return cli_fail (common, error);
+  request.cv = (AppCv)cv;
   calibration = app_calibrate_runs (&request, &error);
   if (calibration == NULL)
     return cli_fail (common, error);
@@ -196,24 +201,6 @@ fit (const Options *o, const CliCommon *common)
 }
 
 /* ---- collectives ---- */
-
-static gboolean
-parse_collective_cv (const char *text, AppCollectiveCv *out, GError **error)
-{
-  static const char *const words[] = { "none", "group", "machine" };
-
-  *out = APP_COLLECTIVE_CV_NONE;
-  for (guint i = 0; text != NULL && i < G_N_ELEMENTS (words); i++)
-    if (g_str_equal (text, words[i])) {
-      *out = (AppCollectiveCv)i;
-      return TRUE;
-    }
-  if (text == NULL)
-    return TRUE;
-  g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
-               "--cv is '%s': expected group, machine or none with --from-collectives", text);
-  return FALSE;
-}
 
 static void
 print_collectives_json (const AppCollectiveCalibration *calibration, gboolean residuals)
@@ -251,8 +238,11 @@ fit_collectives (const Options *o, const CliCommon *common)
           .out_dir = o->out,
           .db_path = o->out == NULL ? cli_db_path (common) : NULL };
 
-  if (!parse_collective_cv (o->cv, &request.cv, &error))
+  guint cv;
+
+  if (!parse_cv (o->cv, collective_cvs, APP_COLLECTIVE_CV_NONE, &cv, &error))
     return cli_fail (common, error);
+  request.cv = (AppCollectiveCv)cv;
   for (char **file = o->from_collectives; *file != NULL; file++)
     g_ptr_array_add (files, *file);
   for (char **file = o->more; *file != NULL; file++)
@@ -280,21 +270,6 @@ fit_collectives (const Options *o, const CliCommon *common)
 }
 
 /* ---- matrix products ---- */
-
-static gboolean
-parse_gemm_cv (const char *text, AppGemmCv *out, GError **error)
-{
-  static const char *const words[] = { "none", "shape", "gpu", NULL };
-  gint index = base_name_index (text != NULL ? text : "shape", words);
-
-  if (index < 0) {
-    g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
-                 "--cv is '%s': expected shape, gpu or none with --gemm alone", text);
-    return FALSE;
-  }
-  *out = (AppGemmCv)index;
-  return TRUE;
-}
 
 static void
 print_gemm_json (const AppGemmCalibration *calibration, gboolean residuals)
@@ -324,8 +299,12 @@ fit_gemm (const Options *o, const CliCommon *common)
                                       .name = o->name,
                                       .out_dir = o->out };
 
-  if (parse_gemm_cv (o->cv, &request.cv, &error))
-    calibration = app_calibrate_gemm (&request, &error);
+  guint cv;
+
+  if (!parse_cv (o->cv, gemm_cvs, APP_GEMM_CV_SHAPE, &cv, &error))
+    return cli_fail (common, error);
+  request.cv = (AppGemmCv)cv;
+  calibration = app_calibrate_gemm (&request, &error);
   if (calibration == NULL)
     return cli_fail (common, error);
   if (common->json) {
