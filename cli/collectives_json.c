@@ -56,14 +56,7 @@ cli_json_collectives (JsonBuilder *builder, const AppCollectiveValidation *valid
 {
   cli_json_count (builder, "rows", validation->n_rows);
   cli_json_count (builder, "predicted", validation->rows->len);
-  json_builder_set_member_name (builder, "skipped");
-  json_builder_begin_object (builder);
-  for (guint i = 0; i < validation->skipped->len; i++) {
-    const AppCount *count = &g_array_index (validation->skipped, AppCount, i);
-
-    cli_json_count (builder, count->name, count->count);
-  }
-  json_builder_end_object (builder);
+  cli_json_counts (builder, "skipped", validation->skipped);
   cli_json_stats (builder, "all", &validation->all);
   cli_json_stats (builder, "one_domain", &validation->node);
   cli_json_stats (builder, "one_domain_nvlink_3_to_5", &validation->nvlink);

@@ -30,8 +30,8 @@ cli_json_stats (JsonBuilder *builder, const char *key, const AppErrorStats *stat
   json_builder_end_object (builder);
 }
 
-static void
-add_counts (JsonBuilder *builder, const char *key, const GArray *counts)
+void
+cli_json_counts (JsonBuilder *builder, const char *key, const GArray *counts)
 {
   begin (builder, key);
   for (guint i = 0; i < counts->len; i++) {
@@ -155,8 +155,8 @@ cli_json_validation (JsonBuilder *builder, const AppValidation *v, gboolean with
   cli_json_text (builder, "calibration", v->calibration);
   cli_json_count (builder, "rows", v->n_rows);
   cli_json_count (builder, "simulated", v->rows->len);
-  add_counts (builder, "skipped", v->skipped);
-  add_counts (builder, "assumed", v->assumed);
+  cli_json_counts (builder, "skipped", v->skipped);
+  cli_json_counts (builder, "assumed", v->assumed);
   cli_json_stats (builder, "step_time", &v->step_time);
   cli_json_stats (builder, "step_time_all", &v->step_time_all);
   add_memory (builder, v);
