@@ -464,6 +464,34 @@ verdict (const AppPlanResult *result, const Asked *asked, const GArray *ranked)
 }
 
 static CliExit
+answer (AppPlanResult *result, const Options *o, Asked *asked, const CliCommon *common)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GArray) ranked = NULL;
+  g_autoptr (GPtrArray) sensitivity = NULL;
+
+  if (result->warning != NULL)
+    fprintf (stderr, "plait: %s\n", result->warning);
+  if (asked->rank.asked || result->points->len > 1) {
+    ranked = app_plan_rank (result, &asked->rank.request);
+    cli_rank_filter (&asked->rank, ranked);
+  }
+  if (o->sensitivity)
+    sensitivity = find_sensitivity (result, &asked->request, &error);
+  if (error != NULL)
+    return cli_fail (common, error);
+  if (common->json)
+    print_json (result, asked, ranked, sensitivity);
+  else if (common->csv)
+    print_csv (result);
+  else
+    print_text (result, o, asked, ranked, sensitivity, common);
+  if (!common->quiet)
+    print_notes (result, &asked->request);
+  return verdict (result, asked, ranked);
+}
+
+static CliExit
 run (const CliVerb *verb, int argc, char **argv)
 {
   g_auto (Options) o = { 0 };
@@ -471,8 +499,6 @@ run (const CliVerb *verb, int argc, char **argv)
   g_auto (Asked) asked = { 0 };
   g_autoptr (GError) error = NULL;
   g_autoptr (AppPlanResult) result = NULL;
-  g_autoptr (GArray) ranked = NULL;
-  g_autoptr (GPtrArray) sensitivity = NULL;
   CliExit code = CLI_DONE;
   const GOptionEntry entries[] = {
     { "model", 0, 0, G_OPTION_ARG_STRING, &o.model, "Model: slug or file", "MODEL" },
@@ -527,25 +553,7 @@ run (const CliVerb *verb, int argc, char **argv)
   cli_progress_end ();
   if (result == NULL)
     return cli_fail (&common, error);
-  if (result->warning != NULL)
-    fprintf (stderr, "plait: %s\n", result->warning);
-  if (asked.rank.asked || result->points->len > 1) {
-    ranked = app_plan_rank (result, &asked.rank.request);
-    cli_rank_filter (&asked.rank, ranked);
-  }
-  if (o.sensitivity)
-    sensitivity = find_sensitivity (result, &asked.request, &error);
-  if (error != NULL)
-    return cli_fail (&common, error);
-  if (common.json)
-    print_json (result, &asked, ranked, sensitivity);
-  else if (common.csv)
-    print_csv (result);
-  else
-    print_text (result, &o, &asked, ranked, sensitivity, &common);
-  if (!common.quiet)
-    print_notes (result, &asked.request);
-  return verdict (result, &asked, ranked);
+  return answer (result, &o, &asked, &common);
 }
 
 const CliVerb cli_plan = {
