@@ -10,6 +10,15 @@ test_gemm (void **state)
   ModelOp op = { .kind = MODEL_OP_GEMM, .m = 3, .n = 5, .k = 7, .batch = 2 };
   /* 2 · 3 · 5 · 7 · 2 */
   assert_near (model_op_flop (&op), 420, 0);
+  /* 2 B · (3·7 + 7·5 + 3·5) · 2 */
+  assert_near (model_op_hbm_bytes (&op), 284, 0);
+  op.flags = MODEL_OP_ACCUMULATE;
+  /* (2 B · 56 + 8 B · 15) · 2 */
+  assert_near (model_op_hbm_bytes (&op), 464, 0);
+  op.flags = 0;
+  op.dtype = MODEL_DTYPE_FP8;
+  /* (1 B · 56 + 2 B · 15) · 2 */
+  assert_near (model_op_hbm_bytes (&op), 172, 0);
 }
 
 typedef struct {
