@@ -87,7 +87,9 @@ flow_set_pace (SimPlay *play, guint32 number, double pace, guint32 bottleneck)
   if (flow->bottleneck != NOBODY)
     play->shared[flow->bottleneck].lost_s += elapsed_s - done_s;
   flow->remaining_s = MAX (flow->remaining_s - done_s, 0);
-  flow->exposed_left_s -= done_s;
+  /* What is waited for ends by its event alone, which wakes who waits: not by rounding to nothing here. */
+  if (flow->exposed_left_s > 0)
+    flow->exposed_left_s = MAX (flow->exposed_left_s - done_s, G_MINDOUBLE);
   flow->updated_s = play->now_s;
   flow->bottleneck = pace < 1 ? bottleneck : NOBODY;
   if (pace == flow->pace)

@@ -86,6 +86,53 @@ test_progress (void **state)
   sim_play_free (f.play);
 }
 
+/* Two flows that fill a link, both waited for, end at the same moment: both wake, after twice their
+ * time, however the times round. Of the second kind half is waited for: after all of the time. */
+static void
+test_waiting_ends (void **state)
+{
+  (void)state;
+  for (guint trial = 0; trial < 400; trial++) {
+    const double seconds = 1e-3 * (1 + (trial / 2) * 0.0137), start_s = (trial / 2) * 0.0731;
+    const double exposed_s = trial % 2 == 0 ? seconds : seconds / 2;
+    Fixture f;
+    Event event;
+    fixture_init (&f, (double[]){ 50, 100, 100 });
+    g_free (f.play->players);
+    f.play->players = g_new0 (Player, 2);
+    f.play->n_players = 2;
+    f.play->now_s = start_s;
+    for (guint i = 0; i < 2; i++) {
+      Player *player = &f.play->players[i];
+      for (guint stream = 0; stream < SIM_STREAM_N_KINDS; stream++)
+        player->stream_flow[stream] = NOBODY;
+      player->wait = WAIT_FLOW;
+      player->waited_from_s = player->clock_s = start_s;
+      add_flow (&f, i, 50, 1);
+      f.play->flows[i].player = i;
+      f.play->flows[i].started_s = start_s;
+      player->stream_flow[f.ops[i].stream] = i;
+    }
+    for (guint i = 0; i < 2; i++) { /* as if made with these times */
+      f.play->flows[i].remaining_s = seconds;
+      f.play->flows[i].exposed_left_s = exposed_s;
+      f.play->flows[i].version++;
+      event_queue_push (&f.play->queue, start_s + 2 * exposed_s, EVENT_FLOW, i,
+                        f.play->flows[i].version);
+    }
+    while (event_queue_pop (&f.play->queue, &event)) {
+      f.play->now_s = event.time_s;
+      if (event.kind == EVENT_FLOW)
+        flow_event (f.play, event.id, event.version);
+    }
+    for (guint i = 0; i < 2; i++) {
+      assert_int_not_equal (f.play->players[i].wait, WAIT_FLOW);
+      assert_near (f.play->players[i].clock_s, start_s + 2 * exposed_s, 1e-9);
+    }
+    sim_play_free (f.play);
+  }
+}
+
 /*
  * Links of 50 and 30. Flow 0 over both, 1 over the first, 2 over the second, asking for 30, 40, 30.
  * Second: 15 each; what is left of the first, 35, is flow 1's.
@@ -116,6 +163,6 @@ main (void)
 {
   const struct CMUnitTest tests[]
       = { cmocka_unit_test (test_one_link), cmocka_unit_test (test_progress),
-          cmocka_unit_test (test_two_links) };
+          cmocka_unit_test (test_waiting_ends), cmocka_unit_test (test_two_links) };
   return cmocka_run_group_tests (tests, NULL, NULL);
 }
