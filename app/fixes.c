@@ -191,7 +191,7 @@ app_fixes (const AppPredictRequest *request, GError **error)
 }
 
 GPtrArray *
-app_fixes_of_plan (const DbPlan *plan, const char *catalog_dir, GError **error)
+app_fixes_of_plan (const DbPlan *plan, const char *catalog_dir, const char *db_path, GError **error)
 {
   AppPredictRequest request = {
     .inputs = { .catalog_dir = catalog_dir,
@@ -200,7 +200,8 @@ app_fixes_of_plan (const DbPlan *plan, const char *catalog_dir, GError **error)
                 .gpu = plan->machine.gpu,
                 .profile = plan->plan.profile,
                 .calibration = plan->calibration.name,
-                .dropout = -1 },
+                .db_path = db_path,
+                .dropout = plan->job.dropout },
     .gpus = (guint64)plan->plan.gpus,
     .global_batch = (guint64)plan->plan.global_batch,
     .seq = (guint64)plan->plan.seq,

@@ -22,5 +22,6 @@ typedef struct {
 GPtrArray *app_fixes (const AppPredictRequest *request, GError **error);
 /* The same for a stored plan, whose model and machine are looked up by name again.
  * @catalog_dir: (nullable) */
-GPtrArray *app_fixes_of_plan (const DbPlan *plan, const char *catalog_dir, GError **error);
+GPtrArray *app_fixes_of_plan (const DbPlan *plan, const char *catalog_dir, const char *db_path,
+                              GError **error);
 G_END_DECLS

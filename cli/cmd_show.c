@@ -29,7 +29,7 @@ run_show (const CliVerb *verb, int argc, char **argv)
   if (plan == NULL)
     return cli_fail (&common, error);
   if (with_fixes || (!common.csv && !common.json))
-    fixes = app_fixes_of_plan (plan, common.catalog, &error);
+    fixes = app_fixes_of_plan (plan, common.catalog, cli_db_path (&common), &error);
   if (error != NULL && !common.quiet)
     fprintf (stderr, "fixes of the memory risk are not worked out: %s\n", error->message);
   cli_output_plan (plan, fixes, &common);

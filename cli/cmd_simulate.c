@@ -42,6 +42,7 @@ ask_plan (const Options *o, const CliCommon *common, const char *plan, AppSimula
   request->db_path = cli_db_path (common);
   request->layout = o->layout;
   request->inputs = (AppInputs){ .catalog_dir = common->catalog,
+                                 .db_path = plan != NULL ? cli_db_path (common) : common->db,
                                  .model = o->model,
                                  .machine = o->machine,
                                  .gpu = o->gpu,
