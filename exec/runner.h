@@ -112,6 +112,5 @@ gboolean exec_run_message (ExecRunner *runner, const ModelOp *op, const ModelChu
 gboolean exec_run_tail (ExecRunner *runner, const ModelOp *op, GError **error);
 gboolean exec_run_loss_exchange (ExecRunner *runner, const ModelOp *op, guint32 microbatch,
                                  GError **error);
-void exec_run_loss_finish (ExecRunner *runner, float *kept);
 void *exec_run_tensor (const ExecRunner *runner, guint32 id, guint32 microbatch);
 G_END_DECLS
