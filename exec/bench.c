@@ -73,11 +73,9 @@ agree (const ExecBencher *b, double *value, GError **error)
   float host = (float)*value;
   if (b->world == 1)
     return TRUE;
-  float *memory = b->backend->memory_new (sizeof host);
-  b->backend->upload (memory, &host, 1);
-  gboolean ok = b->backend->comm->all_reduce (EXEC_GROUP_WORLD, EXEC_REDUCE_MAX, memory, 1, error);
-  b->backend->download (&host, memory, 1);
-  b->backend->memory_free (memory, sizeof host);
+  b->backend->upload (b->cell, &host, 1);
+  gboolean ok = b->backend->comm->all_reduce (EXEC_GROUP_WORLD, EXEC_REDUCE_MAX, b->cell, 1, error);
+  b->backend->download (&host, b->cell, 1);
   *value = host;
   return ok;
 }
@@ -91,12 +89,24 @@ exec_bencher_join (ExecBencher *b, guint32 rank, guint32 world, GError **error)
   plant_slow_device (b);
   if (world > 1 && !b->backend->comm->make_group (EXEC_GROUP_WORLD, 0, world, 1, error))
     return FALSE;
+  if (world > 1 && (b->cell = b->backend->memory_new (sizeof *b->cell)) == NULL) {
+    g_set_error (error, EXEC_ERROR, EXEC_ERROR_FAILED, "rank %u has no room for one number", rank);
+    return FALSE;
+  }
   if (!agree (b, &nothing, error))
     return FALSE;
   guint64 joined = resident_bytes (b), before = b->resident[EXEC_RESIDENT_CONTEXT];
   b->resident[EXEC_RESIDENT_COMMUNICATOR] = joined > before ? joined - before : 0;
   b->resident[EXEC_RESIDENT_WORKSPACE] = first_gemm (b);
   return TRUE;
+}
+
+void
+exec_bencher_leave (ExecBencher *b)
+{
+  if (b->cell != NULL)
+    b->backend->memory_free (b->cell, sizeof *b->cell);
+  b->cell = NULL;
 }
 
 static void

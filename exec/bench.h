@@ -78,6 +78,7 @@ typedef struct {
   ExecProgress *progress; /* (borrowed, nullable) */
   double slowdown;        /* test hook, see ExecRunner */
   guint64 resident[EXEC_RESIDENT_N_KINDS];
+  float *cell; /* (owned) of the device: what ranks agree over, also when memory has run out */
 } ExecBencher;
 
 /* Before comm->open: notes what the process holds. $PLAIT_TEST_SLOW_RANK=RANK:FACTOR plants a slow
@@ -86,6 +87,8 @@ void exec_bencher_init (ExecBencher *bencher, const ExecBackend *backend,
                         const ModelProfile *profile);
 /* After comm->open (@world > 1), on all ranks: makes the group of all ranks, notes again. */
 gboolean exec_bencher_join (ExecBencher *bencher, guint32 rank, guint32 world, GError **error);
+/* Before comm->close. */
+void exec_bencher_leave (ExecBencher *bencher);
 /* All ranks call it with the same @bench. What one rank cannot hold no rank measures. FALSE: the
  * transport failed; the job is over. */
 gboolean exec_bench_measure (ExecBencher *bencher, const ExecBench *bench, ExecBenchSheet *out,

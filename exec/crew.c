@@ -181,6 +181,7 @@ exec_crew_serve (const ExecBackend *backend, const ModelProfile *profile, guint3
   if (!exec_bencher_join (&bencher, rank, world, &failure) || !serve (&bencher, desk, &failure))
     give_up (bencher.progress, failure->message);
   bencher.progress->state = EXEC_STATE_DONE;
+  exec_bencher_leave (&bencher);
   backend->comm->close ();
   return TRUE;
 }
