@@ -64,7 +64,7 @@ fill_shared (CostTailPieces *out, const CostProblem *problem, const ModelLayout 
              const CostTemplate *tmpl, const CostPlacement *at, const CostStageContent *content,
              const CostWeights *weights)
 {
-  double gradient_bytes = model_profile_gradient_bytes (problem->profile);
+  double gradient_bytes = model_profile_gradient_bytes (problem->profile, layout->dtype);
   if (layout->pp > 1 && tmpl->tied_weight_count > 0 && content->has_embedding != content->has_head)
     out->embedding = transfer (&at->embedding, MODEL_GROUP_EMBEDDING, MODEL_COLLECTIVE_ALL_REDUCE,
                                (double)tmpl->tied_weight_count * gradient_bytes);

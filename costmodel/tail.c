@@ -121,33 +121,33 @@ embedding_s (const CostProblem *problem, const ModelLayout *layout, const CostTe
     return 0;
   return cost_collective_s (&placement->embedding, MODEL_COLLECTIVE_ALL_REDUCE,
                             real (tmpl->tied_weight_count)
-                                * model_profile_gradient_bytes (problem->profile));
+                                * model_profile_gradient_bytes (problem->profile, layout->dtype));
 }
 
-/* On the host: gradients down, 16-bit parameters up the GPU's own link, and an Adam that all ranks of
+/* On the host: gradients down, parameters up the GPU's own link, and an Adam that all ranks of
  * the node run out of one DRAM. A link of unknown rate costs nothing. */
 static double
-host_optimizer_s (const CostProblem *problem, double count)
+host_optimizer_s (const CostProblem *problem, double count, double element_bytes)
 {
   const TopoMachine *machine = problem->machine;
   double link_bytes_per_s
       = machine->gpu->has_c2c ? machine->gpu->c2c_bytes_per_s : machine->pcie_bytes_per_s;
-  double bytes = count * (problem->profile->reduce_bytes + 2);
+  double bytes = count * (problem->profile->reduce_bytes + element_bytes);
   double ranks = MIN (problem->gpus, machine->gpus_per_node);
   return (link_bytes_per_s > 0 ? bytes / link_bytes_per_s : 0)
          + count * ranks * problem->numbers->step.host_adam_s;
 }
 
 static double
-optimizer_s (const CostProblem *problem, const ModelLayout *layout, const CostPlacement *placement,
-             const CostWeights *weights)
+optimizer_s (const CostProblem *problem, const ModelLayout *layout, const CostTemplate *tmpl,
+             const CostPlacement *placement, const CostWeights *weights)
 {
-  double bytes = model_profile_adam_read_bytes (problem->profile)
-                 + model_profile_adam_write_bytes (problem->profile);
+  double bytes = model_profile_adam_read_bytes (problem->profile, layout->dtype)
+                 + model_profile_adam_write_bytes (problem->profile, layout->dtype);
   double count = updated_count (layout, placement, weights);
   const CostGpuNumbers *gpu = &problem->numbers->gpu;
   if (problem->profile->offloads_optimizer)
-    return host_optimizer_s (problem, count);
+    return host_optimizer_s (problem, count, tmpl->element_bytes);
   return count * bytes * gpu->kernel_factor[MODEL_OP_ADAM]
          / (problem->machine->gpu->hbm_bytes_per_s * gpu->hbm_ratio);
 }
@@ -163,9 +163,10 @@ cost_tail (CostTail *out, const CostProblem *problem, const ModelLayout *layout,
               + mirror_s (problem, layout, placement, weights);
   out->tp_s = 0;
   if (model_layout_sums_replicated (layout) && weights->replicated > 0)
-    out->tp_s = cost_collective_s (&placement->tp, MODEL_COLLECTIVE_ALL_REDUCE,
-                                   real (weights->replicated)
-                                       * model_profile_gradient_bytes (problem->profile));
-  out->optimizer_s = optimizer_s (problem, layout, placement, weights);
+    out->tp_s
+        = cost_collective_s (&placement->tp, MODEL_COLLECTIVE_ALL_REDUCE,
+                             real (weights->replicated)
+                                 * model_profile_gradient_bytes (problem->profile, layout->dtype));
+  out->optimizer_s = optimizer_s (problem, layout, tmpl, placement, weights);
   out->sum_s = out->dp_s + out->tp_s + out->optimizer_s;
 }

@@ -45,15 +45,17 @@ static void
 add_adam (Tail *tail, const char *name, guint64 weights)
 {
   const ModelProfile *p = tail->profile;
+  ModelDtype dtype = tail->layout->dtype;
   if (weights == 0)
     return;
-  ModelOp op = { .kind = MODEL_OP_ADAM,
-                 .phase = MODEL_PHASE_TAIL,
-                 .stream = MODEL_STREAM_COMPUTE,
-                 .dtype = MODEL_DTYPE_FP32,
-                 .name = name,
-                 .read_bytes = (guint64)(model_profile_adam_read_bytes (p) * (double)weights),
-                 .write_bytes = (guint64)(model_profile_adam_write_bytes (p) * (double)weights) };
+  ModelOp op
+      = { .kind = MODEL_OP_ADAM,
+          .phase = MODEL_PHASE_TAIL,
+          .stream = MODEL_STREAM_COMPUTE,
+          .dtype = MODEL_DTYPE_FP32,
+          .name = name,
+          .read_bytes = (guint64)(model_profile_adam_read_bytes (p, dtype) * (double)weights),
+          .write_bytes = (guint64)(model_profile_adam_write_bytes (p, dtype) * (double)weights) };
   g_array_append_val (tail->ops, op);
 }
 
@@ -78,7 +80,7 @@ reduce_shared (Tail *tail, const ModelArch *arch, guint64 replicated_weights,
                gboolean shares_embedding)
 {
   const ModelLayout *layout = tail->layout;
-  double bytes = model_profile_gradient_bytes (tail->profile);
+  double bytes = model_profile_gradient_bytes (tail->profile, layout->dtype);
   if (model_layout_sums_replicated (layout))
     add_collective (tail, "replicated_gradients", MODEL_COLLECTIVE_ALL_REDUCE, MODEL_GROUP_TP,
                     MODEL_STREAM_TP, (double)replicated_weights * bytes);

@@ -108,24 +108,28 @@ char *model_profile_for_run (const BaseCatalog *catalog, const char *framework,
 
 /* Bytes of a weight's gradient at rest: the main gradient's where there is one. */
 static inline double
-model_profile_gradient_bytes (const ModelProfile *profile)
+model_profile_gradient_bytes (const ModelProfile *profile, ModelDtype dtype)
 {
-  return profile->main_grad_bytes > 0 ? profile->main_grad_bytes
-         : profile->grad_bytes > 0    ? profile->grad_bytes
-                                      : profile->reduce_bytes;
+  ModelStates states = model_profile_states (profile, dtype);
+  return states.main_grad_bytes > 0 ? states.main_grad_bytes
+         : states.grad_bytes > 0    ? states.grad_bytes
+                                    : profile->reduce_bytes;
 }
 
 /* HBM traffic of Adam per weight: the gradient is read for its norm and for the update, fp32
  * weight and moments are read and written, the 16-bit copy is written. 20 B and 14 B for the usual
  * 4 + 4 + 8 and 2. */
 static inline double
-model_profile_adam_read_bytes (const ModelProfile *profile)
+model_profile_adam_read_bytes (const ModelProfile *profile, ModelDtype dtype)
 {
-  return 2 * model_profile_gradient_bytes (profile) + profile->master_bytes + profile->moment_bytes;
+  ModelStates states = model_profile_states (profile, dtype);
+  return 2 * model_profile_gradient_bytes (profile, dtype) + states.master_bytes
+         + states.moment_bytes;
 }
 static inline double
-model_profile_adam_write_bytes (const ModelProfile *profile)
+model_profile_adam_write_bytes (const ModelProfile *profile, ModelDtype dtype)
 {
-  return profile->master_bytes + profile->moment_bytes + profile->param_bytes;
+  ModelStates states = model_profile_states (profile, dtype);
+  return states.master_bytes + states.moment_bytes + states.param_bytes;
 }
 G_END_DECLS

@@ -109,6 +109,12 @@ test_built_on (void **state)
   assert_near (model_profile_states (bottom, MODEL_DTYPE_BF16).main_grad_bytes, 4, 0);
   assert_near (model_profile_states (bottom, MODEL_DTYPE_FP16).main_grad_bytes, 0, 0);
   assert_near (model_profile_states (bottom, MODEL_DTYPE_FP16).step_copy_bytes, 4, 0);
+  /* Adam reads the gradient twice, 8 B of moments and 4 B of weight, and writes 12 and 2 */
+  assert_near (model_profile_gradient_bytes (bottom, MODEL_DTYPE_BF16), 4, 0);
+  assert_near (model_profile_gradient_bytes (bottom, MODEL_DTYPE_FP16), 2, 0);
+  assert_near (model_profile_adam_read_bytes (bottom, MODEL_DTYPE_BF16), 20, 0);
+  assert_near (model_profile_adam_read_bytes (bottom, MODEL_DTYPE_FP16), 16, 0);
+  assert_near (model_profile_adam_write_bytes (bottom, MODEL_DTYPE_FP16), 14, 0);
 }
 
 static void
