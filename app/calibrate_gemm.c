@@ -114,6 +114,14 @@ set_prior (Problem *problem, const char *group, guint key, gboolean neutral)
                                           .high = log (keys[key].high / problem->prior[key]) };
 }
 
+/* Products in 16 bits, timed over and over. */
+static gboolean
+is_fitted (const GemmRow *row)
+{
+  return row->kind == APP_KERNEL_MATMUL && row->repeated
+         && (row->dtype == MODEL_DTYPE_BF16 || row->dtype == MODEL_DTYPE_FP16);
+}
+
 /* @accept: which settings; @group: whose numbers they share. FALSE: no 16-bit product. */
 static gboolean
 problem_init (Problem *problem, GemmRows *rows, const gboolean *accept, const char *group,
@@ -130,8 +138,7 @@ problem_init (Problem *problem, GemmRows *rows, const gboolean *accept, const ch
   for (guint i = 0; i < rows->rows->len; i++) {
     const GemmRow *row = &g_array_index (rows->rows, GemmRow, i);
 
-    if (accept[row->setting] && row->kind == APP_KERNEL_MATMUL && row->repeated
-        && (row->dtype == MODEL_DTYPE_BF16 || row->dtype == MODEL_DTYPE_FP16))
+    if (accept[row->setting] && is_fitted (row))
       g_array_append_val (problem->used, i);
   }
   if (problem->used->len == 0)
@@ -270,6 +277,18 @@ others_of (const GemmRows *rows, guint like, gboolean *accept)
   return known;
 }
 
+/* Takes from setting @like what only a fit to itself can have told, where @problem has no such. */
+static void
+forget_warm (const Problem *problem, guint like)
+{
+  double value = 0;
+
+  if (problem->n == N_KEYS)
+    return;
+  cost_calibration_get (problem->rows->calibration, "gpu default", keys[WARM].key, &value, NULL);
+  *slot (&setting_at (problem->rows, like)->numbers.gpu.gemm, WARM) = value;
+}
+
 /* Rows of the GPU of setting @like by a fit to other GPUs. */
 static gboolean
 predict_unseen_gpu (Work *work, guint like, GError **error)
@@ -288,10 +307,14 @@ predict_unseen_gpu (Work *work, guint like, GError **error)
   if (!known)
     g_ptr_array_add (work->out->alone, g_strdup (gpu_at (&work->rows, like)->slug));
   g_array_append_val (target, like);
+  forget_warm (&problem, like);
   move_to (&problem, problem.full.x, target);
-  for (guint i = 0; i < work->rows.rows->len; i++)
-    if (g_array_index (work->rows.rows, GemmRow, i).setting == like)
+  for (guint i = 0; i < work->rows.rows->len; i++) {
+    const GemmRow *row = &g_array_index (work->rows.rows, GemmRow, i);
+
+    if (row->setting == like && is_fitted (row))
       work->predicted_s[i] = gemm_rows_predict (&work->rows, i);
+  }
   return TRUE;
 }
 

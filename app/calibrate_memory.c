@@ -164,9 +164,12 @@ spread_of_group (const Work *work, const char *group, const double *weights)
     n += weights[i];
   }
   sigma = sqrt ((PRIOR_ROWS * prior * prior + sum) / (PRIOR_ROWS + n));
-  if (n > 0)
-    cost_calibration_set (work->data->shelf.calibration, group, "sigma_need",
-                          calibrate_rounded (sigma), 0);
+  if (!(n > 0))
+    return;
+  cost_calibration_set (work->data->shelf.calibration, group, "sigma_need",
+                        calibrate_rounded (sigma), 0);
+  cost_calibration_note_source (work->data->shelf.calibration, group,
+                                "sigma_need: fitted to published peaks");
 }
 
 static void
@@ -181,7 +184,7 @@ write_ratio (Work *work, guint j, double x)
     cost_calibration_set (work->data->shelf.calibration, ratios[j].groups[e], "reserved",
                           calibrate_rounded (work->prior[j] * exp (x)), spread);
     cost_calibration_note_source (work->data->shelf.calibration, ratios[j].groups[e],
-                                  "reserved, sigma_need: fitted to published peaks");
+                                  "reserved: fitted to published peaks");
   }
 }
 

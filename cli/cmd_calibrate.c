@@ -190,6 +190,12 @@ fit (const Options *o, const CliCommon *common)
   if (!parse_cv (o->cv, run_cvs, APP_CV_GROUP, &cv, &error))
     return cli_fail (common, error);
   request.cv = (AppCv)cv;
+  if (request.cv != APP_CV_NONE && (o->base == NULL || g_str_equal (o->base, "default"))
+      && !common->quiet)
+    fputs (
+        "plait: note: 'default' was itself fitted to published runs; where these are among them, "
+        "only --base prior shows errors of rows that nothing saw\n",
+        stderr);
   calibration = app_calibrate_runs (&request, &error);
   if (calibration == NULL)
     return cli_fail (common, error);
