@@ -145,7 +145,8 @@ find_parent (const CostCalibration *calibration, CostSection section, const char
 }
 
 /* A group that is @name's, or that of the profile that it is a kind of ("deepspeed" for
- * "deepspeed-zero3"), or the default's; *out_own: it is no default, and measured. */
+ * "deepspeed-zero3"), or the default's; *out_own: it is no default, and none of
+ * those that answer is assumed. */
 static gboolean
 resolve_named (void *into, const CostCalibration *calibration, CostSection section,
                const char *name, gboolean *out_own, GError **error)
@@ -153,10 +154,10 @@ resolve_named (void *into, const CostCalibration *calibration, CostSection secti
   const CostCalibrationGroup *own = cost_calibration_find (calibration, section, name);
   const CostCalibrationGroup *parent
       = section == COST_SECTION_PROFILE ? find_parent (calibration, section, name) : NULL;
-  const CostCalibrationGroup *nearest = parent != NULL ? parent : own;
   Candidates candidates
       = { { own, parent, cost_calibration_find (calibration, section, "default") }, 3 };
-  *out_own = nearest != NULL && !nearest->assumed;
+  *out_own = (own != NULL || parent != NULL) && (own == NULL || !own->assumed)
+             && (parent == NULL || !parent->assumed);
   return fill (into, section, &candidates, calibration->file, NULL, error);
 }
 
@@ -271,6 +272,7 @@ cost_numbers_old_nccl (CostNumbers *numbers)
   if (numbers->old_nccl)
     return;
   numbers->old_nccl = TRUE;
+  g_clear_pointer (&numbers->curves, g_array_unref); /* measured with today's */
   collective->low_fill_ratio *= collective->old_fill_ratio;
   collective->bulk_fill_ratio *= collective->old_fill_ratio;
   collective->fill_ratio *= collective->old_fill_ratio;
