@@ -235,13 +235,23 @@ cuda_upload (float *to, const float *host, guint64 count)
              "copy to the device");
 }
 
+/* Only once all before it is done: a copy that waited behind a collective whose partner is gone would
+ * keep the driver from returning, or reach @host when its owner has left. */
 void
 cuda_download (float *host, const float *from, guint64 count)
 {
+  cudaError_t code;
+  cuda_synchronize ();
+  if (cuda_failure () != NULL) {
+    memset (host, 0, count * sizeof *host);
+    return;
+  }
   cuda_must (cudaMemcpyAsync (host, from, count * sizeof (float), cudaMemcpyDeviceToHost,
                               cuda_kernels.stream),
              "copy from the device");
-  cuda_synchronize ();
+  while ((code = cudaStreamQuery (cuda_kernels.stream)) == cudaErrorNotReady)
+    ;
+  cuda_must (code, "copy from the device");
 }
 
 /* Waits without blocking in the driver: a collective whose partner is gone never ends, and the
