@@ -217,17 +217,17 @@ choose (Work *w, double left_s)
     if (((NodePoint *)g_ptr_array_index (w->measured, i))->kind != NODE_STEP)
       g_ptr_array_add (ops, g_ptr_array_index (w->measured, i));
   /* a fit that fails here fails again at the end, and is told */
-  gboolean fitted = node_fit_run (&w->fit, ops, TRUE, NULL);
+  g_autofree double *doubts = g_new0 (double, w->benches->len);
+  g_autofree double *times_s = g_new0 (double, w->benches->len);
+  if (node_fit_run (&w->fit, ops, TRUE, NULL))
+    node_fit_doubts (&w->fit, w->benches, doubts, times_s);
   for (guint i = 0; i < w->benches->len; i++) {
     NodeBench *bench = g_ptr_array_index (w->benches, i);
-    double doubt = 0, time_s = 0;
-    if (bench->state != NODE_BENCH_MISSING
-        || (fitted && !node_fit_doubt (&w->fit, bench, &doubt, &time_s)))
+    double needed_s = duration_s (bench, times_s[i]);
+    if (bench->state != NODE_BENCH_MISSING || needed_s > MAX (left_s / 4, bench->bench.limit_s)
+        || doubts[i] / sqrt (needed_s) <= most)
       continue;
-    double needed_s = duration_s (bench, time_s);
-    if (needed_s > MAX (left_s / 4, bench->bench.limit_s) || doubt / sqrt (needed_s) <= most)
-      continue;
-    most = doubt / sqrt (needed_s);
+    most = doubts[i] / sqrt (needed_s);
     best = bench;
   }
   return best;

@@ -57,7 +57,6 @@ typedef struct {
   NodeProgram *program; /* (owned, nullable) */
   GPtrArray *points;    /* (owned) NodePoint */
   guint *point_of_op;   /* (owned, nullable) per op of the program; G_MAXUINT: none */
-  double *op_times;     /* (owned, nullable) how often a step runs it */
   double ops_s;         /* of a step: its ops at their least times; 0: unknown */
   NodeBenchState state;
   guint64 bytes[EXEC_RESIDENT_N_KINDS]; /* RESIDENT */
@@ -132,10 +131,11 @@ void node_fit_clear (NodeFit *fit);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (NodeFit, node_fit_clear)
 /* Fits to @points. @quick: a few rounds without steps, to choose what to measure next. */
 gboolean node_fit_run (NodeFit *fit, const GPtrArray *points, gboolean quick, GError **error);
-/* @out_doubt: log standard deviation of the time of @bench by the fit's spreads: how little is known
- * of it. @out_time_s: the time that one run of it should take. */
-gboolean node_fit_doubt (NodeFit *fit, const NodeBench *bench, double *out_doubt,
-                         double *out_time_s);
+/* How little is known of each of @benches that is missing: log standard deviation of its time by the
+ * fit's spreads and by what the formulas leave of messages; and the time one run of it should take.
+ * @out_doubts, @out_times_s: (caller's) benches->len. */
+gboolean node_fit_doubts (NodeFit *fit, const GPtrArray *benches, double *out_doubts,
+                          double *out_times_s);
 /* Leaves steps out in turn, and sets the profile's sigma by how far off they then are. */
 gboolean node_fit_judge (NodeFit *fit, GError **error);
 /* A number that was measured itself. */

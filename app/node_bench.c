@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#define PROGRAM_SHARE   30.0  /* a program gets this part of the budget, */
+#define PROGRAM_SHARE   60.0  /* a program gets this part of the budget, */
 #define WIRE_SHARE      200.0 /* anything else this */
 #define PROGRAM_LEAST_S 0.05
 #define PROGRAM_MOST_S  5.0
@@ -21,7 +21,6 @@ bench_free (gpointer data)
   node_program_free (bench->program);
   g_ptr_array_unref (bench->points);
   g_free (bench->point_of_op);
-  g_free (bench->op_times);
   g_free (bench->device_s);
   g_free (bench);
 }
@@ -121,6 +120,10 @@ describe_op (const ModelOp *op)
     return g_strdup_printf ("%s %s %s %ux%ux%u seq %" G_GUINT64_FORMAT, kind, phase,
                             model_attn_name ((ModelAttnKernel)a->kernel), a->batch, a->heads,
                             a->dim_qk, a->seq_q);
+  if (op->kind == MODEL_OP_COLLECTIVE)
+    return g_strdup_printf ("%s %s %s %" G_GUINT64_FORMAT "B",
+                            model_collective_name ((ModelCollectiveKind)op->collective), phase,
+                            model_group_name ((ModelGroupKind)op->group), op->message_bytes);
   return g_strdup_printf ("%s %s %" G_GUINT64_FORMAT "B", kind, phase,
                           op->read_bytes + op->write_bytes);
 }
@@ -134,13 +137,27 @@ point_called (const NodeBench *bench, const char *item)
   return G_MAXUINT;
 }
 
+/* What waits for other stages tells nothing of itself. */
 static gboolean
-is_alone (const ModelOp *op)
+is_point (const NodeProgram *p, const ModelOp *op)
 {
-  return op->kind != MODEL_OP_COLLECTIVE && op->kind != MODEL_OP_SEND && op->kind != MODEL_OP_RECV;
+  return p->layout.pp == 1 && op->kind != MODEL_OP_SEND && op->kind != MODEL_OP_RECV;
 }
 
-/* One point per distinct op; the ops of the first pipeline rank stand for all. */
+static NodePoint *
+add_op_point (NodeBench *bench, const ModelOp *op, char *item)
+{
+  gboolean joint = op->kind == MODEL_OP_COLLECTIVE;
+  const char *word = joint ? model_collective_name ((ModelCollectiveKind)op->collective)
+                           : model_op_kind_name ((ModelOpKind)op->kind);
+  NodePoint *point = add_point (bench, NODE_OPS, word, item);
+  point->program = joint ? bench->program : NULL;
+  point->in_step = 0;
+  add_term (point, op, 1);
+  return point;
+}
+
+/* One point per distinct op. */
 static gboolean
 add_op_points (NodeBench *bench, const ModelProfile *profile, GError **error)
 {
@@ -150,23 +167,19 @@ add_op_points (NodeBench *bench, const ModelProfile *profile, GError **error)
   if (program == NULL || program->n_ops > EXEC_BENCH_MAX_OPS)
     return FALSE;
   bench->point_of_op = g_new (guint, program->n_ops);
-  bench->op_times = g_new (double, program->n_ops);
   for (guint32 i = 0; i < program->n_ops; i++) {
     const ModelOp *op = &program->ops[i];
     g_autofree char *item = describe_op (op);
-    guint at = is_alone (op) && p->layout.pp == 1 ? point_called (bench, item) : G_MAXUINT;
-    bench->point_of_op[i] = at;
     double times = op->phase == MODEL_PHASE_TAIL ? 1 : (double)program->microbatches;
-    bench->op_times[i] = times;
-    if (!is_alone (op) || p->layout.pp > 1)
+    bench->point_of_op[i] = G_MAXUINT;
+    if (!is_point (p, op))
       continue;
+    guint at = point_called (bench, item);
     if (at == G_MAXUINT) {
-      NodePoint *point = add_point (bench, NODE_OPS, model_op_kind_name ((ModelOpKind)op->kind),
-                                    g_steal_pointer (&item));
-      add_term (point, op, 1);
-      point->in_step = 0;
-      at = bench->point_of_op[i] = bench->points->len - 1;
+      add_op_point (bench, op, g_steal_pointer (&item));
+      at = bench->points->len - 1;
     }
+    bench->point_of_op[i] = at;
     ((NodePoint *)g_ptr_array_index (bench->points, at))->in_step += times;
   }
   return TRUE;
@@ -335,32 +348,80 @@ node_benches_new (const NodeSetting *setting, const CostNumbers *numbers)
 
 /* ---- what was measured ---- */
 
-/* Least times, means over the ranks and over equal ops. */
+/* A message is timed where it starts; all else by the rank it takes longest on. */
+static double
+time_of (const NodeBench *bench, const ExecBenchSheet *sheets, guint32 ranks)
+{
+  double most_s = 0;
+  for (guint32 r = 0; r < ranks; r++) {
+    if (bench->bench.kind == EXEC_BENCH_PROGRAM)
+      most_s = MAX (most_s, sheets[r].step_s);
+    else if (bench->bench.kind != EXEC_BENCH_MESSAGE || r == bench->bench.from)
+      most_s = MAX (most_s, sheets[r].seconds[0]);
+  }
+  return most_s;
+}
+
+/* Op @i: the mean of the ranks; a collective by who came last, who waited for nobody. */
+static double
+op_s (const ExecBenchSheet *sheets, guint32 ranks, guint i, gboolean joint)
+{
+  double sum_s = 0, least_s = INFINITY;
+  for (guint32 r = 0; r < ranks; r++) {
+    sum_s += sheets[r].seconds[i];
+    least_s = MIN (least_s, sheets[r].seconds[i]);
+  }
+  return joint ? least_s : sum_s / ranks;
+}
+
+/* Means over equal ops. */
+static void
+take_ops (NodeBench *bench, const ExecBenchSheet *sheets, guint32 ranks)
+{
+  g_autofree double *sums = g_new0 (double, bench->points->len);
+  g_autofree guint *counts = g_new0 (guint, bench->points->len);
+  for (guint i = 0; i < sheets[0].n; i++) {
+    guint at = bench->point_of_op[i];
+    if (at == G_MAXUINT)
+      continue;
+    gboolean joint = ((NodePoint *)g_ptr_array_index (bench->points, at))->program != NULL;
+    sums[at] += op_s (sheets, ranks, i, joint);
+    counts[at]++;
+  }
+  for (guint i = 0; i < bench->points->len; i++)
+    ((NodePoint *)g_ptr_array_index (bench->points, i))->measured_s = sums[i] / MAX (counts[i], 1);
+}
+
 static void
 take_program (NodeBench *bench, const ExecBenchSheet *sheets, guint32 ranks)
 {
-  guint n = bench->points->len;
-  g_autofree double *sums = g_new0 (double, n);
-  g_autofree guint *counts = g_new0 (guint, n);
-  double step = 0;
+  NodePoint *step = g_ptr_array_index (bench->points, bench->points->len - 1);
+  bench->ops_s = 0;
   for (guint32 r = 0; r < ranks; r++) {
-    step = MAX (step, sheets[r].step_s);
     bench->device_s[r] = sheets[r].gemm_s;
-    double ops_s = 0;
-    for (guint i = 0; bench->program->layout.pp == 1 && i < sheets[r].n; i++)
-      ops_s += sheets[r].seconds[i] * bench->op_times[i];
-    bench->ops_s = MAX (bench->ops_s, ops_s);
-    for (guint i = 0; bench->program->layout.pp == 1 && i < sheets[r].n; i++)
-      if (bench->point_of_op[i] != G_MAXUINT) {
-        sums[bench->point_of_op[i]] += sheets[r].seconds[i];
-        counts[bench->point_of_op[i]]++;
-      }
+    if (bench->program->layout.pp == 1)
+      bench->ops_s = MAX (bench->ops_s, sheets[r].least_s);
   }
-  for (guint i = 0; i < n; i++) {
-    NodePoint *point = g_ptr_array_index (bench->points, i);
-    point->measured_s = point->kind == NODE_STEP ? step : sums[i] / MAX (counts[i], 1);
+  take_ops (bench, sheets, ranks);
+  step->measured_s = time_of (bench, sheets, ranks);
+  for (guint i = 0; i < bench->points->len; i++)
+    ((NodePoint *)g_ptr_array_index (bench->points, i))->repeats = sheets[0].repeats;
+}
+
+static void
+take_sheets (NodeBench *bench, const ExecBenchSheet *sheets, guint32 ranks)
+{
+  for (guint i = 0; i < EXEC_RESIDENT_N_KINDS; i++)
+    bench->bytes[i] = sheets[0].bytes[i];
+  if (bench->bench.kind == EXEC_BENCH_PROGRAM) {
+    take_program (bench, sheets, ranks);
+  } else if (bench->points->len > 0) {
+    NodePoint *point = g_ptr_array_index (bench->points, 0);
+    point->measured_s = time_of (bench, sheets, ranks);
     point->repeats = sheets[0].repeats;
   }
+  if (bench->bench.kind == EXEC_BENCH_LAUNCH)
+    bench->device_s[0] = sheets[0].seconds[1];
 }
 
 void
@@ -370,23 +431,8 @@ node_bench_take (NodeBench *bench, const ExecBenchSheet *sheets, guint32 ranks)
   for (guint32 r = 0; r < ranks; r++)
     if (sheets[r].status != EXEC_BENCH_MEASURED)
       bench->state = NODE_BENCH_WITHOUT_RESULT;
-  if (bench->state != NODE_BENCH_DONE)
-    return;
-  if (bench->bench.kind == EXEC_BENCH_PROGRAM)
-    take_program (bench, sheets, ranks);
-  for (guint i = 0; i < EXEC_RESIDENT_N_KINDS; i++)
-    bench->bytes[i] = sheets[0].bytes[i];
-  if (bench->bench.kind == EXEC_BENCH_PROGRAM || bench->points->len == 0)
-    return;
-  NodePoint *point = g_ptr_array_index (bench->points, 0);
-  point->measured_s = 0;
-  point->repeats = sheets[0].repeats;
-  /* a message is timed where it starts; all else by the rank it takes longest on */
-  for (guint32 r = 0; r < ranks; r++)
-    if (bench->bench.kind != EXEC_BENCH_MESSAGE || r == bench->bench.from)
-      point->measured_s = MAX (point->measured_s, sheets[r].seconds[0]);
-  if (bench->bench.kind == EXEC_BENCH_LAUNCH)
-    bench->device_s[0] = sheets[0].seconds[1];
+  if (bench->state == NODE_BENCH_DONE)
+    take_sheets (bench, sheets, ranks);
 }
 
 static void

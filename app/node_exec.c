@@ -107,7 +107,7 @@ node_exec_points (const NodeSetting *setting, const BaseCatalog *catalog, DbData
     if (!add_op_points (setting, db, run, p, points, error))
       return FALSE;
     NodePoint *step = make_point (NODE_STEP, p, run, "step", run->measured_s_min);
-    step->weight = NODE_STEP_WEIGHT;
+    step->weight = 4 * NODE_STEP_WEIGHT;
     g_ptr_array_add (points, step);
     ++*out_runs;
   }

@@ -20,6 +20,9 @@
 #define MAD_TO_SD    1.4826 /* of a normal distribution */
 #define SLOPE_STEP   0.02   /* of a logarithm, for derivatives */
 #define SEES         0.02   /* a point says something about a number that moves it by this share */
+#define FAR_BYTES    64.0 /* messages this many times larger or smaller say nothing of each other */
+#define OPS_MISFIT   0.3  /* log sd of what formulas leave of the ops of a program not yet run */
+#define WIRE_SHARE   0.3  /* of a step that messages take: so much of their misfit is the step's */
 
 static const char *const gpu_keys[] = { "launch",
                                         "ceiling_16bit",
@@ -45,8 +48,28 @@ static const char *const gpu_keys[] = { "launch",
                                         "add",
                                         "cross_entropy",
                                         "adam",
+                                        "embed_backward",
+                                        "norm_backward",
+                                        "rope_backward",
+                                        "act_mul_backward",
+                                        "cross_entropy_backward",
                                         NULL };
-static const char *const link_keys[] = { "base", "hop", "bandwidth", NULL };
+static const char *const link_keys[] = { "base",
+                                         "hop",
+                                         "bandwidth",
+                                         "all_reduce_16k",
+                                         "all_reduce_512k",
+                                         "all_reduce_16m",
+                                         "all_reduce_256m",
+                                         "all_gather_16k",
+                                         "all_gather_512k",
+                                         "all_gather_16m",
+                                         "all_gather_256m",
+                                         "reduce_scatter_16k",
+                                         "reduce_scatter_512k",
+                                         "reduce_scatter_16m",
+                                         "reduce_scatter_256m",
+                                         NULL };
 static const char *const profile_keys[] = { "memory_factor", "p2p_host", "overhead", NULL };
 
 static void
@@ -281,26 +304,63 @@ bench_s (const NodeFit *fit, const NodeBench *bench, const CostNumbers *numbers)
   return sum_s;
 }
 
+/*
+ * How far off the formulas are beyond their numbers' spreads; for messages like that of @bench the root mean square of what is left
+ * of those measured, 1 before any, and less the nearer the next measured size is. A transport changes
+ * its algorithm between sizes, which no spread of a number knows of.
+ */
+static double
+misfit (const NodeFit *fit, const NodeBench *bench)
+{
+  double squares = 0, nearest = 1;
+  guint n = 0;
+  if (bench->bench.kind == EXEC_BENCH_PROGRAM)
+    return OPS_MISFIT;
+  const NodePoint *own = bench->points->len == 1 ? g_ptr_array_index (bench->points, 0) : NULL;
+  if (own == NULL || (own->kind != NODE_COLLECTIVE && own->kind != NODE_MESSAGE))
+    return 0;
+  for (guint i = 0; i < fit->points->len; i++) {
+    const NodePoint *point = g_ptr_array_index (fit->points, i);
+    if (point->kind != own->kind || point->word != own->word || point->size != own->size
+        || point->stride != own->stride)
+      continue;
+    double times = fabs (log ((double)point->bytes / (double)own->bytes));
+    squares += fit->at.r[i] * fit->at.r[i];
+    nearest = fmin (nearest, times / log (FAR_BYTES));
+    n++;
+  }
+  return WIRE_SHARE * (n > 0 ? sqrt (squares / n) * nearest : 1);
+}
+
 gboolean
-node_fit_doubt (NodeFit *fit, const NodeBench *bench, double *out_doubt, double *out_time_s)
+node_fit_doubts (NodeFit *fit, const GPtrArray *benches, double *out_doubts, double *out_times_s)
 {
   g_auto (CostNumbers) here = { 0 };
   g_autofree double *x = g_memdup2 (fit->at.x, fit->n_fitted * sizeof *x);
-  double sum = 0;
   if (!numbers_at (fit, x, &here, NULL))
     return FALSE;
-  *out_time_s = bench_s (fit, bench, &here);
-  for (guint j = 0; j<fit->n_fitted && * out_time_s> 0; j++) {
+  for (guint i = 0; i < benches->len; i++) {
+    const NodeBench *bench = g_ptr_array_index (benches, i);
+    gboolean missing = bench->state == NODE_BENCH_MISSING;
+    out_times_s[i] = missing ? bench_s (fit, bench, &here) : 0;
+    out_doubts[i] = missing ? pow (misfit (fit, bench), 2) : 0;
+  }
+  for (guint j = 0; j < fit->n_fitted; j++) {
     g_auto (CostNumbers) moved = { 0 };
     double keep = x[j];
     x[j] += SLOPE_STEP;
-    double slope = numbers_at (fit, x, &moved, NULL)
-                       ? log (bench_s (fit, bench, &moved) / *out_time_s) / SLOPE_STEP
-                       : 0;
+    gboolean ok = numbers_at (fit, x, &moved, NULL);
     x[j] = keep;
-    sum += pow (slope * value_at (fit, j)->sd, 2);
+    for (guint i = 0; ok && i < benches->len; i++) {
+      if (!(out_times_s[i] > 0))
+        continue;
+      double time_s = bench_s (fit, g_ptr_array_index (benches, i), &moved);
+      out_doubts[i] += pow (log (time_s / out_times_s[i]) / SLOPE_STEP * value_at (fit, j)->sd, 2);
+    }
   }
-  *out_doubt = bench->points->len > 0 ? sqrt (sum) : 1; /* what it tells nothing else does */
+  for (guint i = 0; i < benches->len; i++) /* what has no points tells what nothing else does */
+    out_doubts[i]
+        = ((NodeBench *)g_ptr_array_index (benches, i))->points->len > 0 ? sqrt (out_doubts[i]) : 1;
   return TRUE;
 }
 

@@ -12,6 +12,18 @@
 #define FLASH_BACKWARD   2.5
 #define UNFUSED_BACKWARD 2.0
 
+/* FLOPs with what a kernel computes and then masks: tiles on the diagonal are computed whole. */
+static double
+tiled_flop (const CostGpuNumbers *gpu, const ModelAttentionShape *shape)
+{
+  double flop = model_attention_flop (shape);
+  double tile = fmin (gpu->attention_tile, (double)shape->seq_kv);
+  if (!shape->causal || tile <= 1)
+    return flop;
+  double masked = (double)shape->seq_q * (tile - 1) / 2;
+  return flop + 2.0 * shape->batch * shape->heads * masked * ((double)shape->dim_qk + shape->dim_v);
+}
+
 static double
 flash_s (const CostAttentionContext *context, const ModelAttentionShape *shape, gboolean backward)
 {
@@ -22,7 +34,7 @@ flash_s (const CostAttentionContext *context, const ModelAttentionShape *shape, 
   double portable
       = pow (gpu->attention_portable_ratio, context->numbers->profile.attention_portable_ratio);
   double rate = context->peak_flop_per_s * gpu->attention_ratio[shape->kernel] * portable * by_size;
-  double flop = model_attention_flop (shape);
+  double flop = tiled_flop (gpu, shape);
   if (!backward)
     return flop / rate;
   /* backward kernels hold tiles of the larger head size for q·k and v alike */

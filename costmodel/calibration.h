@@ -63,14 +63,19 @@ typedef struct {
                                       that are; counts as far as the profile uses them */
   double attention_backward_ratio; /* rate of flash backward (2.5 x the FLOPs) over forward */
   double attention_half_dim;       /* head size at which half of the asymptote is reached */
-  double hbm_ratio;                /* memory-bound kernels */
-  double nvls_share;               /* of link bandwidth with NVLS, 0: the generation has none */
-  double power_exponent;           /* rates scale as (power limit / TDP)^this */
+  double attention_tile; /* queries and keys that a causal kernel masks together, computing
+                                      all of them; 0: nothing beyond the causal half */
+  double hbm_ratio;      /* memory-bound kernels */
+  double nvls_share;     /* of link bandwidth with NVLS, 0: the generation has none */
+  double power_exponent; /* rates scale as (power limit / TDP)^this */
   double cublas_workspace_bytes;
   /* Time of memory-bound kernels over bytes / (HBM x hbm_ratio), by ModelOpKind; on top of the
    * profile's memory_factor, which says how well a framework fuses. 1 where nobody measured. */
   double kernel_factor[MODEL_OP_N_KINDS];
+  double kernel_backward[MODEL_OP_N_KINDS]; /* and of backward passes, times the same factor */
 } CostGpuNumbers;
+
+#define COST_N_SIZE_ANCHORS 4
 
 typedef struct {
   double base_s;           /* launch and first step */
@@ -79,6 +84,10 @@ typedef struct {
   double bulk_shard_bytes; /* bytes per rank from which NCCL runs rings in its bulk protocol;
                               0: one protocol speaks for all sizes */
   double alltoall_copy;    /* an all-to-all's copy to oneself, in wire steps; not on PCIe */
+  /* Time of an all-reduce, all-gather, reduce-scatter inside a domain over the formulas', at
+   * cost_size_anchors: 1 unless calibrated. Transports other than NCCL's change their algorithms
+   * elsewhere, and add slowly. */
+  double size_ratio[3][COST_N_SIZE_ANCHORS];
 } CostLinkNumbers;
 
 /* See collective.h for the formulas. */

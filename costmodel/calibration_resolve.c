@@ -116,7 +116,7 @@ resolve_gpu (CostNumbers *numbers, const CostCalibration *calibration, const Top
   const TopoGpu *gpu = machine->gpu;
   guint8 answered[COST_MAX_KEYS] = { 0 };
   for (guint i = 0; i < MODEL_OP_N_KINDS; i++)
-    numbers->gpu.kernel_factor[i] = 1;
+    numbers->gpu.kernel_factor[i] = numbers->gpu.kernel_backward[i] = 1;
   Candidates candidates
       = { { cost_calibration_find (calibration, COST_SECTION_GPU, gpu->slug),
             cost_calibration_find (calibration, COST_SECTION_GPU, gpu->generation),

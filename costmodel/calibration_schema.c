@@ -54,6 +54,7 @@ static const CostKey gpu_keys[] = {
   RATIO ("attention_portable", CostGpuNumbers, attention_portable_ratio, 0.01, 2),
   RATIO ("attention_backward", CostGpuNumbers, attention_backward_ratio, 0.05, 5),
   COUNT ("attention_half_dim", CostGpuNumbers, attention_half_dim, 0, 1024),
+  { "attention_tile", BASE_DIM_COUNT, offsetof (CostGpuNumbers, attention_tile), 0, 4096, 0 },
   RATIO ("hbm", CostGpuNumbers, hbm_ratio, 0.01, 1.2),
   RATIO ("nvls_share", CostGpuNumbers, nvls_share, 0, 2),
   RATIO ("power_exponent", CostGpuNumbers, power_exponent, 0, 3),
@@ -65,7 +66,20 @@ static const CostKey gpu_keys[] = {
   FACTOR ("add", CostGpuNumbers, kernel_factor[MODEL_OP_ADD], 1e-3, 1e3),
   FACTOR ("cross_entropy", CostGpuNumbers, kernel_factor[MODEL_OP_CROSS_ENTROPY], 1e-3, 1e3),
   FACTOR ("adam", CostGpuNumbers, kernel_factor[MODEL_OP_ADAM], 1e-3, 1e3),
+  FACTOR ("embed_backward", CostGpuNumbers, kernel_backward[MODEL_OP_EMBED], 1e-3, 1e3),
+  FACTOR ("norm_backward", CostGpuNumbers, kernel_backward[MODEL_OP_NORM], 1e-3, 1e3),
+  FACTOR ("rope_backward", CostGpuNumbers, kernel_backward[MODEL_OP_ROPE], 1e-3, 1e3),
+  FACTOR ("act_mul_backward", CostGpuNumbers, kernel_backward[MODEL_OP_ACT_MUL], 1e-3, 1e3),
+  FACTOR ("cross_entropy_backward", CostGpuNumbers, kernel_backward[MODEL_OP_CROSS_ENTROPY], 1e-3,
+          1e3),
 };
+
+/* A collective's ratio at the sizes of collective.c. */
+#define SIZES(word, i)                                                                             \
+  FACTOR (word "_16k", CostLinkNumbers, size_ratio[i][0], 0.01, 100),                              \
+      FACTOR (word "_512k", CostLinkNumbers, size_ratio[i][1], 0.01, 100),                         \
+      FACTOR (word "_16m", CostLinkNumbers, size_ratio[i][2], 0.01, 100),                          \
+      FACTOR (word "_256m", CostLinkNumbers, size_ratio[i][3], 0.01, 100)
 
 static const CostKey link_keys[] = {
   TIME ("base", CostLinkNumbers, base_s, 1),
@@ -73,6 +87,9 @@ static const CostKey link_keys[] = {
   RATIO ("bandwidth", CostLinkNumbers, bandwidth_ratio, 0.001, 1.2),
   BYTES ("bulk_shard", CostLinkNumbers, bulk_shard_bytes, 1e12),
   RATIO ("alltoall_copy", CostLinkNumbers, alltoall_copy, 0, 10),
+  SIZES ("all_reduce", 0),
+  SIZES ("all_gather", 1),
+  SIZES ("reduce_scatter", 2),
 };
 
 static const CostKey fabric_keys[] = {

@@ -107,6 +107,35 @@ cost_wire_init (CostWire *wire, const CostNumbers *numbers, const TopoGroupShape
   };
 }
 
+/* Bytes where CostLinkNumbers.size_ratio holds: 16 KiB, 512 KiB, 16 MiB, 256 MiB, as logarithms. */
+static const double anchors[COST_N_SIZE_ANCHORS]
+    = { 9.704060527839234, 13.169796430638961, 16.635532333438687, 19.408121055678468 };
+
+/* Interpolated in the logarithms of size and ratio; beyond the anchors the nearest one's. */
+static double
+size_ratio (const double *ratios, double bytes)
+{
+  double at = log (fmax (bytes, 1));
+  guint high = 0;
+  while (high < COST_N_SIZE_ANCHORS && at > anchors[high])
+    high++;
+  if (high == 0 || high == COST_N_SIZE_ANCHORS)
+    return ratios[MIN (high, COST_N_SIZE_ANCHORS - 1)];
+  double part = (at - anchors[high - 1]) / (anchors[high] - anchors[high - 1]);
+  return ratios[high - 1] * pow (ratios[high] / ratios[high - 1], part);
+}
+
+static void
+set_size_ratios (CostGroup *group, const CostLinkNumbers *link)
+{
+  static const guint8 kinds[] = { MODEL_COLLECTIVE_ALL_REDUCE, MODEL_COLLECTIVE_ALL_GATHER,
+                                  MODEL_COLLECTIVE_REDUCE_SCATTER };
+  for (guint k = 0; k < G_N_ELEMENTS (kinds); k++)
+    for (guint i = 0; i < COST_N_SIZE_ANCHORS; i++)
+      if (link->size_ratio[k][i] != 1)
+        group->size_ratios[kinds[k]] = link->size_ratio[k];
+}
+
 /* Appends what @algorithm makes of @kind, if it does it. */
 static void
 add_way (CostGroup *group, const CostWire *wire, const CostAlgorithm *algorithm,
@@ -143,6 +172,8 @@ cost_group_init (CostGroup *group, const CostNumbers *numbers, const TopoGroupSh
         wire.protocol = protocol;
         add_way (group, &wire, algorithms[i], kind);
       }
+  if (shape->domains == 1)
+    set_size_ratios (group, &numbers->links[shape->link_class]);
 }
 
 /* @root: of @bytes, which are more than 0. */
@@ -191,6 +222,8 @@ cost_collective_s (const CostGroup *group, ModelCollectiveKind kind, double mess
       double time_s = way_s (way, message_bytes, root);
       best_s = time_s < best_s ? time_s : best_s;
     }
+  if (group->size_ratios[kind] != NULL)
+    best_s *= size_ratio (group->size_ratios[kind], message_bytes);
   if (group->curves[kind] != NULL)
     best_s *= cost_curve_ratio (group->curves[kind], message_bytes);
   return best_s;

@@ -46,6 +46,8 @@ typedef struct {
   CostWay ways[MODEL_COLLECTIVE_N_KINDS][COST_MAX_WAYS];
   /* (borrowed from the numbers, nullable) what was measured for such a group */
   const CostCurve *curves[MODEL_COLLECTIVE_N_KINDS];
+  /* (borrowed from the numbers, nullable) the link's size_ratio, where a calibration has one */
+  const double *size_ratios[MODEL_COLLECTIVE_N_KINDS];
 } CostGroup;
 
 void cost_group_init (CostGroup *group, const CostNumbers *numbers, const TopoGroupShape *shape);

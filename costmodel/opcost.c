@@ -56,6 +56,7 @@ cost_op_s (const CostContext *context, const ModelOp *op)
     return 0;
   default:
     return cost_memop_s (context->numbers, context->hbm_bytes_per_s, op->kind,
+                         model_op_is_backward (op),
                          (double)op->read_bytes + (double)op->write_bytes);
   }
 }

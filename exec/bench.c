@@ -149,15 +149,23 @@ agree_fits (const ExecBencher *b, gboolean fits, ExecBenchSheet *out, GError **e
 
 /* ---- programs ---- */
 
-/* Ops that this rank never ran have no time. */
+/* The ops of the step that just ended. Those that this rank never ran have no time. */
 static void
-keep_ops (const ExecRunner *r, ExecBenchSheet *out)
+keep_step (const ExecRunner *r, ExecBenchSheet *out)
+{
+  for (guint32 i = 0; i < r->rank->program->n_ops; i++)
+    out->seconds[i] = r->op_times[i].step_s / MAX (r->op_times[i].count, 1);
+}
+
+static void
+keep_least (const ExecRunner *r, ExecBenchSheet *out)
 {
   const ModelProgram *program = r->rank->program;
   out->n = program->n_ops;
   for (guint32 i = 0; i < program->n_ops; i++) {
-    out->seconds[i] = isfinite (r->op_seconds[i]) ? r->op_seconds[i] : 0;
-    out->gemm_s += program->ops[i].kind == MODEL_OP_GEMM ? out->seconds[i] : 0;
+    double all_s = r->op_times[i].count > 0 ? r->op_times[i].count * r->op_times[i].least_s : 0;
+    out->least_s += all_s;
+    out->gemm_s += program->ops[i].kind == MODEL_OP_GEMM ? all_s : 0;
   }
 }
 
@@ -174,7 +182,10 @@ run_steps (const ExecBencher *b, const ExecBench *bench, ExecRunner *r, ExecBenc
       return FALSE;
     double step_s = exec_clock_s () - start_s;
     if (i >= WARMUP_STEPS) {
-      out->step_s = out->repeats == 0 ? step_s : MIN (out->step_s, step_s);
+      if (out->repeats == 0 || step_s < out->step_s) {
+        out->step_s = step_s;
+        keep_step (r, out);
+      }
       out->step_s_max = MAX (out->step_s_max, step_s);
       out->repeats++;
     }
@@ -185,7 +196,7 @@ run_steps (const ExecBencher *b, const ExecBench *bench, ExecRunner *r, ExecBenc
       n = WARMUP_STEPS + repeats;
     }
   }
-  keep_ops (r, out);
+  keep_least (r, out);
   return TRUE;
 }
 
@@ -218,7 +229,7 @@ measure_rank (const ExecBencher *b, const ExecBench *bench, const ExecRank *rank
 {
   g_auto (ExecRunner) runner = { 0 };
   g_autoptr (GError) reason = NULL;
-  g_autofree double *op_seconds = g_new (double, rank->program->n_ops);
+  g_autofree ExecOpTime *op_times = g_new0 (ExecOpTime, rank->program->n_ops);
   gboolean fits
       = exec_runner_init (&runner, rank, b->backend, EXEC_INJECT_NONE, G_MAXUINT64, &reason);
   if (!agree_fits (b, fits, out, error))
@@ -226,10 +237,10 @@ measure_rank (const ExecBencher *b, const ExecBench *bench, const ExecRank *rank
   if (out->status != EXEC_BENCH_MEASURED)
     return TRUE;
   runner.progress = b->progress;
-  runner.op_seconds = op_seconds;
+  runner.op_times = op_times;
   runner.slowdown = b->slowdown;
   for (guint32 i = 0; i < rank->program->n_ops; i++)
-    op_seconds[i] = INFINITY;
+    op_times[i].least_s = INFINITY;
   return exec_groups_make (rank, b->backend, error) && run_steps (b, bench, &runner, out, error);
 }
 

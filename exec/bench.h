@@ -62,11 +62,14 @@ typedef struct {
   ExecBenchStatus status;
   char message[200];
   guint repeats;
-  guint n;                            /* numbers in @seconds */
-  double seconds[EXEC_BENCH_MAX_OPS]; /* the least of all repeats; PROGRAM: of each op, over all
-                                         micro-batches and steps */
-  double step_s, step_s_max;          /* PROGRAM: fastest and slowest step */
-  double gemm_s;                      /* PROGRAM: sum of those of all GEMMs */
+  guint n; /* numbers in @seconds */
+  double
+      seconds[EXEC_BENCH_MAX_OPS]; /* the least of all repeats; PROGRAM: of each op, the mean over
+                                         the micro-batches of the fastest step */
+  double step_s, step_s_max;       /* PROGRAM: fastest and slowest step */
+  /* PROGRAM: one step with each op at its least time of all micro-batches and steps, and of that the
+   * GEMMs: what the device does when nothing disturbs it */
+  double least_s, gemm_s;
   guint64 bytes[EXEC_RESIDENT_N_KINDS];
 } ExecBenchSheet;
 

@@ -199,9 +199,12 @@ account (ExecRunner *r, const ModelOp *op, double seconds)
   ExecBucket *bucket = &r->buckets[exec_op_bucket (op)];
   bucket->seconds += seconds;
   bucket->count++;
-  if (r->op_seconds != NULL)
-    r->op_seconds[op - r->rank->program->ops]
-        = MIN (r->op_seconds[op - r->rank->program->ops], seconds);
+  if (r->op_times == NULL)
+    return;
+  ExecOpTime *time = &r->op_times[op - r->rank->program->ops];
+  time->step_s += seconds;
+  time->least_s = MIN (time->least_s, seconds);
+  time->count++;
 }
 
 static gboolean
@@ -251,6 +254,8 @@ timed_op (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, guint32 mic
 static void
 start_clock (ExecRunner *r)
 {
+  for (guint32 i = 0; r->op_times != NULL && i < r->rank->program->n_ops; i++)
+    r->op_times[i].step_s = r->op_times[i].count = 0;
   if (r->backend->mark == NULL)
     return;
   g_ptr_array_set_size (r->marked, 0);

@@ -34,6 +34,13 @@ typedef struct {
   double seconds;
 } ExecBucket;
 
+/* One op of the program. Starts with least_s = INFINITY. */
+typedef struct {
+  double step_s;  /* all executions of the last step */
+  double least_s; /* the fastest execution of all steps */
+  guint32 count;  /* executions in the last step */
+} ExecOpTime;
+
 typedef struct {
   const ExecRank *rank;        /* (borrowed) */
   const ExecBackend *backend;  /* (borrowed) its fp32 table: states, gradients, statistics */
@@ -52,9 +59,8 @@ typedef struct {
   guint64 sent[2];                    /* messages sent to the next and the previous stage */
   guint64 moved_bytes;                /* sent by collectives and messages, last step */
   ExecBucket buckets[EXEC_N_BUCKETS]; /* of the last step */
-  double *op_seconds; /* (borrowed, nullable) by op of the program: least of all executions so far;
-                         starts at infinity */
-  double slowdown;    /* test hook: compute takes this many times as long; 0 and 1: as it does */
+  ExecOpTime *op_times;               /* (borrowed, nullable) by op of the program */
+  double slowdown; /* test hook: compute takes this many times as long; 0 and 1: as it does */
   void (*before_optimizer) (gpointer user_data);
   gpointer user_data;
 } ExecRunner;

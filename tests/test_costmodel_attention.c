@@ -41,6 +41,24 @@ price (const CostNumbers *n, const ModelAttentionShape *s, gboolean backward)
   return cost_attention_s (&context, s, backward);
 }
 
+/* Tiles of 128 compute 4096 x 127/2 = 260096 masked pairs beside the 8388608: 66.812 us x 1.031006
+ * = 68.883 us. A sequence within one tile is computed whole: 4096 x 4095/2 pairs more, x 1.999756.
+ * Without a mask nothing is masked. */
+static void
+test_tiles_by_hand (void **state)
+{
+  CostNumbers n = numbers ();
+  ModelAttentionShape s = shape (MODEL_ATTN_FLASH, 128);
+  n.gpu.attention_tile = 128;
+  assert_near (price (&n, &s, FALSE), 68.883e-6, 1e-4);
+  assert_near (price (&n, &s, TRUE), 2.5 * 68.883e-6, 1e-4);
+  n.gpu.attention_tile = 8192;
+  assert_near (price (&n, &s, FALSE), 133.608e-6, 1e-4);
+  s.causal = FALSE;
+  assert_near (price (&n, &s, FALSE), 133.624e-6, 1e-4);
+  (void)state;
+}
+
 /* Causal: pairs 4096^2/2 = 8388608; F = 2 x 8 x 8388608 x 256 = 34.3597e9; head size 128 is the
  * reference size: 34.3597e9 / (989e12 x .52) = 66.812 us; backward 2.5 times as long.
  * Head size 64: half of F; rate x 64/86 x 150/128 = .872093: 38.306 us.
@@ -140,13 +158,14 @@ test_no_peak (void **state)
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (align_cases) + 5];
+  struct CMUnitTest tests[G_N_ELEMENTS (align_cases) + 6];
   guint n = 0;
   for (gsize i = 0; i < G_N_ELEMENTS (align_cases); i++)
     tests[n++] = (struct CMUnitTest){ .name = align_cases[i].name,
                                       .test_func = test_align,
                                       .initial_state = (void *)&align_cases[i] };
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_flash_by_hand);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_tiles_by_hand);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_mla);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_window);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_unfused_by_hand);

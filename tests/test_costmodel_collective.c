@@ -11,9 +11,12 @@ numbers_of (TopoLinkClass link_class, double base_s, double hop_s, double bandwi
           .collective = { .fill_ratio = 2, .network_ring_fill_ratio = 2 },
           .step
           = { .collective_delta = 0.87, .alltoall_steps = 1.144, .nvls_latency_s = 15.626e-6 } };
-  numbers.links[link_class] = (CostLinkNumbers){
-    .base_s = base_s, .hop_s = hop_s, .bandwidth_ratio = bandwidth_ratio, .alltoall_copy = 0.87
-  };
+  numbers.links[link_class]
+      = (CostLinkNumbers){ .base_s = base_s,
+                           .hop_s = hop_s,
+                           .bandwidth_ratio = bandwidth_ratio,
+                           .alltoall_copy = 0.87,
+                           .size_ratio = { { 1, 1, 1, 1 }, { 1, 1, 1, 1 }, { 1, 1, 1, 1 } } };
   return numbers;
 }
 
@@ -116,6 +119,32 @@ test_ring_by_hand (void **state)
   /* ring exchange: 7 rounds of (8.783 base + .87 hop), 1e6 B at 258.3e9: T = 3.8715 us, L = 6.09
    * t = 61.481 + 6.09 + 3.8715 + 2 sqrt (23.577) = 81.1537 us */
   assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_SEND_RECV, 1e6), 81.1537e-6, 1e-5);
+}
+
+/* A link whose all-reduce takes 4 times the formula at 512 KiB, and as long at 16 KiB and 16 MiB. Half
+ * way in logarithms, at 92682 and 2965821 bytes, it takes twice as long. */
+static void
+test_size_ratio (void **state)
+{
+  static const struct {
+    double bytes, ratio;
+  } points[] = { { 1024, 1 },    { 16384, 1 },    { 92681.9, 2 }, { 524288, 4 },
+                 { 2965821, 2 }, { 16777216, 1 }, { GIB, 1 } };
+  CostNumbers numbers = nvlink3 ();
+  TopoGroupShape shape = node (TOPO_LINK_CLASS_NVLINK3, 300e9, 8);
+  CostGroup plain, group;
+  cost_group_init (&plain, &numbers, &shape);
+  numbers.links[TOPO_LINK_CLASS_NVLINK3].size_ratio[0][1] = 4;
+  cost_group_init (&group, &numbers, &shape);
+  for (guint i = 0; i < G_N_ELEMENTS (points); i++) {
+    double bytes = points[i].bytes;
+    assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_REDUCE, bytes),
+                 points[i].ratio * cost_collective_s (&plain, MODEL_COLLECTIVE_ALL_REDUCE, bytes),
+                 1e-5);
+    assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_GATHER, bytes),
+                 cost_collective_s (&plain, MODEL_COLLECTIVE_ALL_GATHER, bytes), 1e-12);
+  }
+  (void)state;
 }
 
 /* 16 nodes of 8 H100, NIC 50e9 per GPU, eta 1, hop 5.249 us: all-reduce of 1 GiB.
@@ -367,7 +396,7 @@ test_forced_by_hand (void **state)
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (bus_cases) + 10];
+  struct CMUnitTest tests[G_N_ELEMENTS (bus_cases) + 11];
   guint n = 0;
   for (gsize i = 0; i < G_N_ELEMENTS (bus_cases); i++)
     tests[n++] = (struct CMUnitTest){ .name = bus_cases[i].name,
@@ -375,6 +404,7 @@ main (void)
                                       .initial_state = (void *)&bus_cases[i] };
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_ring_by_hand);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_forced_by_hand);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_size_ratio);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_nodes_by_hand);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_one_rank_per_node);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_edges);

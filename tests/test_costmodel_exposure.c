@@ -25,7 +25,7 @@ hand_context (CostContext *context, CostNumbers *numbers, ModelProfile *profile)
   numbers->gpu.gemm
       = (CostGemm){ .ceiling_ratio = { 1, 1, 1 }, .memory_ratio = 1, .power = 50, .step_ratio = 1 };
   for (guint i = 0; i < MODEL_OP_N_KINDS; i++)
-    numbers->gpu.kernel_factor[i] = 1;
+    numbers->gpu.kernel_factor[i] = numbers->gpu.kernel_backward[i] = 1;
   *profile = (ModelProfile){ .grouped_gemm = TRUE };
   memset (context, 0, sizeof *context);
   context->profile = profile;

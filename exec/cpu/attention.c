@@ -1,6 +1,9 @@
 /* exec/cpu/attention.c - causal attention with grouped heads, a tile of queries at a time, and
  * rotary positions. Flash kernels keep the logarithm of the softmax' sum and rebuild the softmax in
- * backward; unfused ones keep the softmax. */
+ * backward; unfused ones keep the softmax.
+ *
+ * Compiled with -ffast-math, as exec/cpu/pointwise.c.
+ */
 #include "exec/cpu/kernels.h"
 
 #include <math.h>
@@ -15,10 +18,13 @@ cpu_rope (void *out_any, const void *x_any, guint64 rows, guint32 heads, guint32
   float *out = out_any;
   const float *x = x_any;
   guint32 half = rotated / 2;
+  g_autofree double *rates = g_new (double, MAX (half, 1)); /* radians per position */
+  for (guint32 i = 0; i < half; i++)
+    rates[i] = pow (ROPE_BASE, -2.0 * i / rotated);
   memcpy (out, x, rows * heads * dim * sizeof (float));
   for (guint64 r = 0; r < rows; r++)
     for (guint32 i = 0; i < half; i++) {
-      double angle = (double)(r % seq + shift) * pow (ROPE_BASE, -2.0 * i / rotated);
+      double angle = (double)(r % seq + shift) * rates[i];
       float cosine = (float)cos (angle), sine = (float)sin (angle) * (float)direction;
       for (guint32 h = 0; h < heads; h++) {
         guint64 at = (r * heads + h) * dim + i;
@@ -50,10 +56,26 @@ into (void *tensor, guint64 element)
   return (float *)tensor + element;
 }
 
-static gboolean
-sees (const ExecAttention *a, guint64 query, guint64 key)
+/* The first key that @query sees; the last is @query. */
+static guint64
+first_key (const ExecAttention *a, guint64 query)
 {
-  return key <= query && (a->window == 0 || query - key < a->window);
+  return a->window > 0 && query >= a->window ? query - a->window + 1 : 0;
+}
+
+/* s = exp (s - shift) where @query sees, 0 where not. Returns: the sum. */
+static double
+exponentials (const Tile *t, guint64 query, float shift, float *restrict s)
+{
+  guint64 first = first_key (t->a, query);
+  double sum = 0;
+  memset (s, 0, first * sizeof *s);
+  for (guint64 j = first; j <= query; j++)
+    s[j] = expf (s[j] - shift);
+  for (guint64 j = first; j <= query; j++)
+    sum += s[j];
+  memset (s + query + 1, 0, (t->n_keys - query - 1) * sizeof *s);
+  return sum;
 }
 
 static void
@@ -70,16 +92,11 @@ scores (const Tile *t, float *s)
 static void
 softmax_row (const Tile *t, guint64 query, float *s)
 {
-  double sum = 0;
-  float most = -INFINITY;
-  for (guint64 j = 0; j < t->n_keys; j++)
-    if (sees (t->a, query, j))
-      most = MAX (most, s[j]);
-  for (guint64 j = 0; j < t->n_keys; j++) {
-    s[j] = sees (t->a, query, j) ? expf (s[j] - most) : 0;
-    sum += s[j];
-  }
-  for (guint64 j = 0; j < t->n_keys; j++)
+  float most = -G_MAXFLOAT;
+  for (guint64 j = first_key (t->a, query); j <= query; j++)
+    most = MAX (most, s[j]);
+  double sum = exponentials (t, query, most, s);
+  for (guint64 j = 0; j <= query; j++)
     s[j] = (float)(s[j] / sum);
   if (t->a->lse != NULL)
     t->a->lse[t->lse_at + query * t->a->heads] = most + (float)log (sum);
@@ -115,9 +132,7 @@ rebuild (const Tile *t, float *p)
       memcpy (p, at (a->softmax, t->softmax_at + query * a->seq), t->n_keys * sizeof (float));
       continue;
     }
-    float lse = a->lse[t->lse_at + query * a->heads];
-    for (guint64 j = 0; j < t->n_keys; j++)
-      p[j] = sees (a, query, j) ? expf (p[j] - lse) : 0;
+    exponentials (t, query, a->lse[t->lse_at + query * a->heads], p);
   }
 }
 

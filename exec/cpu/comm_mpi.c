@@ -2,6 +2,7 @@
 #include "exec/cpu/kernels.h"
 #include "exec/error.h"
 
+#include <malloc.h>
 #include <mpi.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,10 +23,23 @@ check_mpi (int code, const char *what, GError **error)
   return FALSE;
 }
 
+/*
+ * MPI takes memory for every large reduction and gives it back. From the kernel it comes page by
+ * page, each filled with zeros: a reduce-scatter of 32 MiB took half as long again, and no two took
+ * alike. What was taken once stays with the process, as the buffers of NCCL do.
+ */
+static void
+keep_memory (void)
+{
+  mallopt (M_MMAP_MAX, 0);
+  mallopt (M_TRIM_THRESHOLD, G_MAXINT);
+}
+
 static gboolean
 open_job (guint32 *out_rank, guint32 *out_world, GError **error)
 {
   int rank = 0, world = 1;
+  keep_memory ();
   if (!check_mpi (MPI_Init (NULL, NULL), "MPI_Init", error))
     return FALSE;
   is_open = TRUE;
