@@ -224,7 +224,7 @@ validate_resolve_layout (ValidateCase *c, GError **error)
     validate_read_recompute (c);
   if (c->skip != NULL)
     return TRUE;
-  validate_read_graph (c);
+  validate_read_recipe (c);
   choose_etp (c);
   cut_stages (c);
   c->problem.problem.is_layout_assumed

@@ -8,6 +8,7 @@
 typedef struct {
   const CostContext *context;
   double tp_exposed_ratio;
+  gboolean overlap_ep;
   double ring_s[COST_PASS_N_KINDS];      /* cp ring exchanges */
   double attention_s[COST_PASS_N_KINDS]; /* what they hide under */
   double regather_s;                     /* waits for the GEMM it runs beside */
@@ -107,11 +108,25 @@ add_op (CostBlock *block, Walk *walk, const ModelOp *op)
   }
 }
 
+/* Beside the compute of another micro-batch: what is longer than a direction's compute shows. */
+static void
+hide_exchanges (CostBlock *block)
+{
+  double *exposed_s = block->exposed_ep_s;
+  const double *compute_s = block->compute_s;
+  double backward_s = compute_s[COST_PASS_BACKWARD_INPUT] + compute_s[COST_PASS_BACKWARD_WEIGHT];
+  exposed_s[COST_PASS_FORWARD]
+      = fmax (0, exposed_s[COST_PASS_FORWARD] - compute_s[COST_PASS_FORWARD]);
+  exposed_s[COST_PASS_BACKWARD_INPUT] = fmax (0, exposed_s[COST_PASS_BACKWARD_INPUT] - backward_s);
+}
+
 static void
 finish_exposure (CostBlock *block, const Walk *walk)
 {
   /* Collectives with nothing after them hide under nothing. */
   block->exposed_tp_s[COST_PASS_BACKWARD_INPUT] += walk->regather_s + walk->reduction_s;
+  if (walk->overlap_ep)
+    hide_exchanges (block);
   for (guint i = 0; i < COST_PASS_N_KINDS; i++) {
     block->exposed_cp_s[i] += fmax (0, walk->ring_s[i] - walk->attention_s[i]);
     block->pass_s[i] = block->compute_s[i] + block->exposed_tp_s[i] + block->exposed_cp_s[i]
@@ -179,7 +194,9 @@ cost_block_init (CostBlock *block, const CostContext *context, const ModelLayout
   /* Userbuffers and asynchronous collectives act on sequence-parallel ones only. */
   double overlap = layout->overlap_tp && layout->sp ? numbers->profile.overlap_tp_ratio
                                                     : numbers->step.unoverlapped_tp_ratio;
-  Walk walk = { .context = context, .tp_exposed_ratio = 1 - overlap };
+  Walk walk = { .context = context,
+                .tp_exposed_ratio = 1 - overlap,
+                .overlap_ep = layout->overlap_ep };
   memset (block, 0, sizeof *block);
   for (guint i = 0; i < segment->n_ops; i++)
     add_op (block, &walk, &segment->ops[i]);

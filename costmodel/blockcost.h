@@ -9,7 +9,8 @@
  *       profile.overlap_wgrad_ratio; schedules that run weight gradients apart lose this.
  *   cp  ring exchanges hide under the attention of their pass and show only beyond it; all-gathers
  *       and all-to-alls show in full.
- *   ep  t · (1 - profile.overlap_ep_ratio).
+ *   ep  t · (1 - profile.overlap_ep_ratio); with overlap_ep only what is longer than the compute of
+ *       the block's forward or backward.
  * A pass of a block lasts at least as long as the host takes to launch it: a third of host_layer_s
  * forward, two thirds backward, and as much again for recomputed ops as forward took for them;
  * MoE blocks moe_host_factor times that and expert_host_s per local expert on top.

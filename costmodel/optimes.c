@@ -25,6 +25,7 @@ pass_of (const ModelOp *op)
 typedef struct {
   const CostNumbers *numbers;
   const ModelSegment *segment;
+  const CostBlock *block;
   CostOpTime *out;
   double tp_exposed_ratio;
 } Times;
@@ -134,7 +135,9 @@ plain_exposed_s (const Times *t, const ModelOp *op, double time_s)
   case MODEL_STREAM_CP:
     return time_s;
   case MODEL_STREAM_EP:
-    return time_s * (1 - t->numbers->profile.overlap_ep_ratio);
+    return t->block->ep_s[pass_of (op)] > 0
+               ? time_s * t->block->exposed_ep_s[pass_of (op)] / t->block->ep_s[pass_of (op)]
+               : 0;
   default:
     return 0;
   }
@@ -147,7 +150,7 @@ cost_op_times (const CostContext *context, const ModelLayout *layout, const Mode
   const CostNumbers *numbers = context->numbers;
   double overlap = layout->overlap_tp && layout->sp ? numbers->profile.overlap_tp_ratio
                                                     : numbers->step.unoverlapped_tp_ratio;
-  Times times = { numbers, segment, out, 1 - overlap };
+  Times times = { numbers, segment, block, out, 1 - overlap };
   for (guint i = 0; i < segment->n_ops; i++) {
     double time_s = cost_op_s (context, &segment->ops[i]);
     out[i] = (CostOpTime){ .time_s = time_s,

@@ -112,6 +112,7 @@ append_overlaps (GString *text, const ModelLayout *layout, const ModelProfile *p
   append_count (text, "overlap_tp", layout->overlap_tp != FALSE, profile->overlap_tp != FALSE);
   append_count (text, "overlap_dp", layout->overlap_dp != FALSE, profile->overlap_dp != FALSE);
   append_count (text, "overlap_p2p", layout->overlap_p2p != FALSE, profile->overlap_p2p != FALSE);
+  append_count (text, "overlap_ep", layout->overlap_ep != FALSE, 0);
 }
 
 char *

@@ -111,6 +111,9 @@ typedef struct {
   ModelCudaGraph cuda_graph;
   double tp_sync; /* share of activations synchronized over tp, (0, 1] */
   gboolean overlap_tp, overlap_dp, overlap_p2p; /* resolved: the profile's unless the text says */
+  /* Expert all-to-alls of one micro-batch run beside the compute of another (Megatron-core's
+   * overlap_moe_expert_parallel_comm); needs ep > 1. */
+  gboolean overlap_ep;
 } ModelLayout;
 
 static inline guint64
@@ -172,7 +175,8 @@ typedef enum {
   MODEL_ILLEGAL_HIDDEN,   /* hidden % tp */
   MODEL_ILLEGAL_SEQ,      /* seq % (tp with sp), seq % (2·cp) */
   MODEL_ILLEGAL_CP,       /* cp with a2a: heads % (tp·cp) */
-  MODEL_ILLEGAL_EXPERTS,  /* ep on a dense model; experts % ep, ranks of a stage % (etp·ep), … */
+  MODEL_ILLEGAL_EXPERTS,  /* ep on a dense model; experts % ep, ranks of a stage % (etp·ep), …;
+                             overlap_ep without ep */
   MODEL_ILLEGAL_BATCH,    /* global batch % (mbs·dp) */
   MODEL_ILLEGAL_STAGES,   /* a stage without a layer, list of wrong length or sum */
   MODEL_ILLEGAL_VPP,      /* interleaved needs pp > 1 (pp > 2 without p2p overlap), m % pp */

@@ -85,6 +85,8 @@ experts_fit (const Question *q)
   const ModelLayout *l = q->layout;
   guint64 stage = (guint64)l->tp * l->cp * l->dp, expert_ranks = (guint64)l->ep * l->etp;
   gboolean any = FALSE;
+  if (l->overlap_ep && l->ep == 1)
+    return FALSE;
   if (expert_ranks == 1)
     return TRUE;
   for (guint i = 0; i < q->arch->n_runs; i++) {

@@ -132,6 +132,9 @@ explain_experts (const Refusal *r)
   const ModelLayout *l = r->layout;
   guint64 stage = (guint64)l->tp * l->cp * l->dp;
   const ModelBlockRun *moe = NULL;
+  if (l->overlap_ep && l->ep == 1)
+    return g_strdup ("overlap_ep=1 hides traffic between experts, which ep=1 has not; legal: ep of "
+                     "at least 2, or overlap_ep=0");
   for (guint i = 0; i < r->arch->n_runs; i++) {
     const ModelBlockRun *run = &r->arch->runs[i];
     if (run->kind != MODEL_BLOCK_MOE)

@@ -284,6 +284,7 @@ static const KeyFacts keys[] = {
   { "overlap_tp", parse_flag, FIELD (overlap_tp) },
   { "overlap_dp", parse_flag, FIELD (overlap_dp) },
   { "overlap_p2p", parse_flag, FIELD (overlap_p2p) },
+  { "overlap_ep", parse_flag, FIELD (overlap_ep) },
   { "zero", parse_zero, 0 },
   { "fsdp", parse_fsdp, 0 },
   { "recompute", parse_recompute, 0 },

@@ -67,6 +67,7 @@ assert_same (const ModelLayout *a, const ModelLayout *b)
   assert_true (x.attn == y.attn && x.dtype == y.dtype && x.cp_comm == y.cp_comm);
   assert_true (x.cuda_graph == y.cuda_graph);
   assert_true (x.tp_sync == y.tp_sync && x.overlap_tp == y.overlap_tp);
+  assert_true (x.overlap_ep == y.overlap_ep);
   assert_true (x.overlap_dp == y.overlap_dp && x.overlap_p2p == y.overlap_p2p);
 }
 
@@ -217,6 +218,7 @@ test_random_round_trips (void **state)
     layout.overlap_tp = (gboolean)draw (&at, 2);
     layout.overlap_dp = (gboolean)draw (&at, 2);
     layout.overlap_p2p = (gboolean)draw (&at, 2);
+    layout.overlap_ep = (gboolean)draw (&at, 2);
     if (draw (&at, 2)) {
       layout.stage_layers = g_new (guint32, (gsize)layout.pp * layout.vpp);
       for (guint64 i = 0; i < model_layout_n_stages (&layout); i++)

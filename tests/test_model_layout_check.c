@@ -116,6 +116,8 @@ static const CheckCase cases[] = {
   { "experts/ep_and_etp", &moe, &job, &megatron, 16, "tp=4,ep=8,etp=2", MODEL_LEGAL, NULL },
   { "experts/dense", &dense, &job, &megatron, 8, "ep=2", MODEL_ILLEGAL_EXPERTS,
     "model 'dense70b' has no experts; legal: ep=1 and etp=1" },
+  { "experts/overlap_without_ep", &moe, &job, &megatron, 8, "overlap_ep=1", MODEL_ILLEGAL_EXPERTS,
+    "ep of at least 2" },
   { "experts/ep_3", &moe, &job, &megatron, 3, "ep=3,mbs=2", MODEL_ILLEGAL_EXPERTS,
     "ep=3 does not divide 8 experts; legal ep: 1" },
   { "experts/more_than_the_stage", &moe, &job, &megatron, 8, "pp=2,ep=8", MODEL_ILLEGAL_EXPERTS,

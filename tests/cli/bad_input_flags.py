@@ -66,7 +66,7 @@ def flags(root, folder, data):
 
 LAYOUT_KEYS = {"tp": "1", "sp": "0", "cp": "1", "pp": "1", "vpp": "1", "ep": "1", "etp": "1", "mbs": "1", "dp": "8", "zero": "0",
                "fsdp": "0", "hsdp": "8", "recompute": "none", "schedule": "1f1b", "stages": "auto", "attn": "flash", "dtype": "bf16",
-               "cp_comm": "p2p", "tp_sync": "1", "cuda_graph": "none", "overlap_tp": "0", "overlap_dp": "0", "overlap_p2p": "0"}
+               "cp_comm": "p2p", "tp_sync": "1", "cuda_graph": "none", "overlap_tp": "0", "overlap_dp": "0", "overlap_p2p": "0", "overlap_ep": "0"}
 # Texts that no single bad value gives.
 LAYOUT_TEXTS = ["tp", "=8", "tp=", ",", "tp=2,", ",tp=2", "tp=2,,pp=2", "tp=2;pp=2", "tp=2 pp=2", "tp==2", "tp=3", "tp=5", "tp=16", "pp=3",
                 "pp=16", "vpp=2", "cp=3", "ep=2", "etp=2", "dp=3", "tp=2,dp=8", "mbs=3", "mbs=16", "hsdp=3", "tp_sync=1.5",

@@ -1,8 +1,9 @@
-/* app/validate_graph.c - what a measured run captured in CUDA graphs.
+/* app/validate_recipe.c - what a measured run captured in CUDA graphs, and what it overlapped.
  *
  * The rows have no column for it; recipes give Megatron-LM's words in the notes:
- * "cuda_graph_impl=transformer_engine; cuda_graph_scope=attn+moe_router". Whole iterations are
- * either the impl or, in older releases, the scope. A row that says nothing captured nothing.
+ * "cuda_graph_impl=transformer_engine; cuda_graph_scope=attn+moe_router; moe_a2a_overlap=True". Whole
+ * iterations are either the impl or, in older releases, the scope. A row that says nothing captured
+ * and overlapped nothing.
  */
 #include "app/validate-private.h"
 
@@ -22,7 +23,7 @@ find_word (const char *notes, const char *key, char word[32])
 }
 
 void
-validate_read_graph (ValidateCase *c)
+validate_read_recipe (ValidateCase *c)
 {
   const char *notes = validate_cell (&c->cells, "notes");
   char impl[32], scope[32];
@@ -34,4 +35,7 @@ validate_read_graph (ValidateCase *c)
   else if (g_str_equal (impl, "local") || g_str_equal (impl, "transformer_engine")
            || (*impl == '\0' && *scope != '\0'))
     c->layout.cuda_graph = MODEL_GRAPH_LAYER;
+  c->layout.overlap_ep = c->layout.ep > 1
+                         && (strstr (notes, "moe_a2a_overlap=True") != NULL
+                             || strstr (notes, "EP overlap") != NULL);
 }
