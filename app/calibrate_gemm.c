@@ -2,6 +2,7 @@
 #include "app/calibrate_gemm.h"
 
 #include "app/calibrate_file-private.h"
+#include "app/calibration_source.h"
 #include "base/hash.h"
 #include "costmodel/fit.h"
 
@@ -473,13 +474,20 @@ app_calibrate_gemm (const AppCalibrateGemmRequest *request, GError **error)
         = cost_calibration_load (catalog, request->base != NULL ? request->base : "default", error);
   if (into != NULL)
     out = calibrate (request, into, error);
-  if (out == NULL || request->out_dir == NULL)
+  if (out == NULL || (request->out_dir == NULL && request->db_path == NULL))
     return g_steal_pointer (&out);
   source = g_strdup_printf ("plait calibrate --gemm on %u products, around '%s'",
                             out->validation->rows->len, cost_calibration_name (into));
-  if (!calibrate_write (into, request->name, source, request->out_dir, &out->written, error))
-    return NULL;
-  return g_steal_pointer (&out);
+  const AppStoredFit stored = { .db_path = request->db_path,
+                                .name = request->name != NULL ? request->name : "fitted",
+                                .base = cost_calibration_name (into),
+                                .values = out->parameters,
+                                .median_abs_err = out->validation->all.median_abs_err };
+  gboolean kept
+      = request->out_dir != NULL
+            ? calibrate_write (into, request->name, source, request->out_dir, &out->written, error)
+            : app_calibration_store_fit (into, &stored, source, error);
+  return kept ? g_steal_pointer (&out) : NULL;
 }
 
 AppGemmCalibration *

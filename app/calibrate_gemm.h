@@ -28,6 +28,7 @@ typedef struct {
   AppGemmCv cv;
   const char *name;    /* of the new calibration, NULL: "fitted" */
   const char *out_dir; /* (nullable) where NAME.ini is written */
+  const char *db_path; /* (nullable) without out_dir: the database it goes to */
 } AppCalibrateGemmRequest;
 
 typedef struct _AppGemmCalibration {

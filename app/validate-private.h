@@ -74,7 +74,7 @@ double validate_note_number (const ValidateCase *c, const char *flag);
 /* What the columns have no word for, from those flags. */
 void validate_fill_from_notes (const ValidateCase *c, ModelArch *arch);
 gboolean validate_read_recompute (ValidateCase *c); /* into c->layout; may set c->skip */
-void validate_read_recipe (ValidateCase *c);         /* into c->layout */
+void validate_read_recipe (ValidateCase *c);        /* into c->layout */
 
 /* Compares a resolved row. Returns: (owned), or NULL with c->skip set, or NULL with @error. */
 AppValidateRow *validate_row_predict (ValidateCase *c, const AppValidateRequest *request,

@@ -35,7 +35,7 @@ validate_read_recipe (ValidateCase *c)
   else if (g_str_equal (impl, "local") || g_str_equal (impl, "transformer_engine")
            || (*impl == '\0' && *scope != '\0'))
     c->layout.cuda_graph = MODEL_GRAPH_LAYER;
-  c->layout.overlap_ep = c->layout.ep > 1
-                         && (strstr (notes, "moe_a2a_overlap=True") != NULL
-                             || strstr (notes, "EP overlap") != NULL);
+  c->layout.overlap_ep
+      = c->layout.ep > 1
+        && (strstr (notes, "moe_a2a_overlap=True") != NULL || strstr (notes, "EP overlap") != NULL);
 }

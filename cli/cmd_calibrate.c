@@ -303,7 +303,8 @@ fit_gemm (const Options *o, const CliCommon *common)
                                       .base = o->base,
                                       .paths = (const char *const *)o->gemm,
                                       .name = o->name,
-                                      .out_dir = o->out };
+                                      .out_dir = o->out,
+                                      .db_path = o->out == NULL ? cli_db_path (common) : NULL };
 
   guint cv;
 
@@ -327,6 +328,8 @@ fit_gemm (const Options *o, const CliCommon *common)
   print_parameters (calibration->parameters);
   if (calibration->written != NULL)
     printf ("written: %s\n", calibration->written);
+  else
+    printf ("stored in %s: see plait calibrate --show\n", cli_db_path (common));
   return CLI_DONE;
 }
 

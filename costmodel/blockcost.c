@@ -194,9 +194,8 @@ cost_block_init (CostBlock *block, const CostContext *context, const ModelLayout
   /* Userbuffers and asynchronous collectives act on sequence-parallel ones only. */
   double overlap = layout->overlap_tp && layout->sp ? numbers->profile.overlap_tp_ratio
                                                     : numbers->step.unoverlapped_tp_ratio;
-  Walk walk = { .context = context,
-                .tp_exposed_ratio = 1 - overlap,
-                .overlap_ep = layout->overlap_ep };
+  Walk walk
+      = { .context = context, .tp_exposed_ratio = 1 - overlap, .overlap_ep = layout->overlap_ep };
   memset (block, 0, sizeof *block);
   for (guint i = 0; i < segment->n_ops; i++)
     add_op (block, &walk, &segment->ops[i]);

@@ -88,8 +88,7 @@ static gboolean
 same_template (const ModelLayout *a, const ModelLayout *b)
 {
   return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep && a->etp == b->etp && a->mbs == b->mbs
-         && a->sp == b->sp && a->cuda_graph == b->cuda_graph
-         && a->overlap_ep == b->overlap_ep
+         && a->sp == b->sp && a->cuda_graph == b->cuda_graph && a->overlap_ep == b->overlap_ep
          && a->recompute.kind == b->recompute.kind && a->recompute.modules == b->recompute.modules;
 }
 
