@@ -41,7 +41,14 @@ struct Region {
 static std::vector<CUstream_st *> streams;
 static std::map<void *, Region> regions;
 static size_t used_bytes;
+static long long context_bytes; /* 0: there is none yet */
 static uint32_t dice = 1;
+
+void
+emu_take (long long bytes)
+{
+  used_bytes += (size_t)bytes;
+}
 
 static const char *
 setting (const char *name, const char *fallback)
@@ -208,6 +215,8 @@ cudaSetDevice (int)
 {
   dice = (uint32_t)atoi (setting ("PLAIT_EMU_SEED", "1")) * 2654435761u + (uint32_t)getpid ();
   dice |= 1;
+  emu_take (EMU_CONTEXT_BYTES - context_bytes);
+  context_bytes = EMU_CONTEXT_BYTES;
   return cudaSuccess;
 }
 
