@@ -78,6 +78,20 @@ rank_count (const AppCalibrateNodeRequest *request, const ExecBackend *backend)
   return request->ranks > 0 ? request->ranks : (guint64)CLAMP (devices, 1, 64);
 }
 
+/* Two ranks on one device measure each other. */
+static gboolean
+check_devices (const Work *w, GError **error)
+{
+  guint32 devices = w->backend->device_count != NULL ? w->backend->device_count () : 0;
+  if (devices == 0 || w->setting.ranks <= devices || w->request->from_exec)
+    return TRUE;
+  g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
+               "--ranks %u: each needs a device of its own, and the number that backend '%s' finds "
+               "on this node is %u",
+               w->setting.ranks, w->request->backend, devices);
+  return FALSE;
+}
+
 /* Loads the backend, and says what it lacks here if it is to measure. */
 static gboolean
 load_backend (Work *w, GError **error)
@@ -86,6 +100,8 @@ load_backend (Work *w, GError **error)
   if (w->backend == NULL)
     return FALSE;
   w->setting.ranks = (guint32)rank_count (w->request, w->backend);
+  if (!check_devices (w, error))
+    return FALSE;
   return w->request->from_exec || w->backend->probe == NULL
          || w->backend->probe (w->setting.ranks, error);
 }
