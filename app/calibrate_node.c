@@ -69,11 +69,49 @@ check_name (const Work *w, const char *name, GError **error)
   return FALSE;
 }
 
+/* Unless it is said: one per device, or per core where the cores are the devices. */
 static guint64
-rank_count (const AppCalibrateNodeRequest *request)
+rank_count (const AppCalibrateNodeRequest *request, const ExecBackend *backend)
 {
-  long cores = sysconf (_SC_NPROCESSORS_ONLN);
-  return request->ranks > 0 ? request->ranks : (guint64)CLAMP (cores, 1, 64);
+  long devices = backend->device_count != NULL ? (long)backend->device_count ()
+                                               : sysconf (_SC_NPROCESSORS_ONLN);
+  return request->ranks > 0 ? request->ranks : (guint64)CLAMP (devices, 1, 64);
+}
+
+/* Two ranks on one device measure each other. */
+static gboolean
+check_devices (const Work *w, GError **error)
+{
+  guint32 devices = w->backend->device_count != NULL ? w->backend->device_count () : 0;
+  if (devices == 0 || w->setting.ranks <= devices || w->request->from_exec)
+    return TRUE;
+  g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
+               "--ranks %u: each needs a device of its own, and the number that backend '%s' finds "
+               "on this node is %u",
+               w->setting.ranks, w->request->backend, devices);
+  return FALSE;
+}
+
+/* Loads the backend, and says what it lacks here if it is to measure. */
+static gboolean
+load_backend (Work *w, GError **error)
+{
+  w->backend = exec_backend_load (w->request->backend, error);
+  if (w->backend == NULL)
+    return FALSE;
+  w->setting.ranks = (guint32)rank_count (w->request, w->backend);
+  if (!check_devices (w, error))
+    return FALSE;
+  return w->request->from_exec || w->backend->probe == NULL
+         || w->backend->probe (w->setting.ranks, error);
+}
+
+/* Programs compute as models are trained, where both backend and device know bf16. */
+static ModelDtype
+dtype_of (const ExecBackend *backend, const TopoGpu *gpu)
+{
+  return backend->bf16 != NULL && gpu->peak_flop_per_s[TOPO_DTYPE_BF16] > 0 ? MODEL_DTYPE_BF16
+                                                                            : MODEL_DTYPE_FP32;
 }
 
 static gboolean
@@ -81,7 +119,7 @@ load_inputs (Work *w, GError **error)
 {
   const AppCalibrateNodeRequest *request = w->request;
   const char *machine = request->machine != NULL ? request->machine : "live";
-  guint32 ranks = (guint32)rank_count (request);
+  guint32 ranks = w->setting.ranks;
   w->catalog = base_catalog_new (request->catalog_dir, error);
   if (w->catalog == NULL)
     return FALSE;
@@ -100,21 +138,17 @@ load_inputs (Work *w, GError **error)
   w->name = request->name != NULL
                 ? g_strdup (request->name)
                 : g_strdup_printf ("%s-%s-%u", g_get_host_name (), request->backend, ranks);
-  w->setting
-      = (NodeSetting){ .machine = w->machine,
-                       .profile = w->profile,
-                       .ranks = ranks,
-                       .budget_s = request->budget_s > 0 ? request->budget_s : DEFAULT_BUDGET_S };
+  w->setting.machine = w->machine;
+  w->setting.dtype = dtype_of (w->backend, w->machine->gpu);
+  w->setting.profile = w->profile;
+  w->setting.budget_s = request->budget_s > 0 ? request->budget_s : DEFAULT_BUDGET_S;
   return check_name (w, w->name, error);
 }
 
 static gboolean
 init (Work *w, GError **error)
 {
-  if (!load_inputs (w, error))
-    return FALSE;
-  w->backend = exec_backend_load (w->request->backend, error);
-  if (w->backend == NULL)
+  if (!load_backend (w, error) || !load_inputs (w, error))
     return FALSE;
   g_autofree char *content = app_record_machine_content (w->machine);
   w->topology_hash = base_hash_text (content);
@@ -335,8 +369,7 @@ put_measured (Work *w)
     node_fit_put (&w->fit, profile, "host_layer", launch->device_s[0] * ops_per_layer (w), 0.2, 1);
   if (resident == NULL)
     return;
-  node_fit_put (&w->fit, "memory", "context", (double)resident->bytes[EXEC_RESIDENT_CONTEXT], 0.1,
-                1);
+  memcpy (w->out->resident_bytes, resident->bytes, sizeof w->out->resident_bytes);
   if (w->setting.ranks > 1)
     node_fit_put (&w->fit, "memory", "communicator",
                   (double)resident->bytes[EXEC_RESIDENT_COMMUNICATOR], 0.1, 1);
@@ -409,7 +442,7 @@ serve (const AppCalibrateNodeRequest *request, GError **error)
       = catalog != NULL ? model_profile_load (catalog, "plait", error) : NULL;
   const ExecBackend *backend = profile != NULL ? exec_backend_load (request->backend, error) : NULL;
   return backend != NULL
-         && exec_crew_serve (backend, profile, (guint32)rank_count (request), error);
+         && exec_crew_serve (backend, profile, (guint32)rank_count (request, backend), error);
 }
 
 AppNodeCalibration *

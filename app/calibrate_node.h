@@ -7,6 +7,7 @@
 #pragma once
 #include "app/error.h"
 #include "db/store.h"
+#include "exec/bench.h"
 #include "exec/launch.h"
 #include <glib.h>
 G_BEGIN_DECLS
@@ -14,11 +15,11 @@ G_BEGIN_DECLS
 typedef struct {
   const char *catalog_dir;
   const char *db_path;
-  const char *backend; /* "cpu" */
+  const char *backend; /* "cpu", "cuda" */
   const char *machine; /* (nullable) live */
   const char *base;    /* (nullable) default: whose numbers are the priors */
   const char *name;    /* (nullable) HOST-BACKEND-RANKS */
-  guint64 ranks;       /* 0: one per core */
+  guint64 ranks;       /* 0: one per device, or core */
   double budget_s;     /* of measuring */
   gboolean fresh;      /* measure anew what is known already */
   gboolean from_exec;  /* measure nothing; exec runs and what was measured before */
@@ -54,6 +55,7 @@ typedef struct {
   GArray *errors;      /* (owned) AppNodeErrors */
   GPtrArray *warnings; /* (owned) char *: devices and links slower than their kind */
   double sigma;        /* log sd of unseen steps, NaN: unknown */
+  guint64 resident_bytes[EXEC_RESIDENT_N_KINDS]; /* context 0: not known. Of rank 0 */
 } AppNodeCalibration;
 void app_node_calibration_free (AppNodeCalibration *calibration);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (AppNodeCalibration, app_node_calibration_free)

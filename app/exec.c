@@ -93,6 +93,20 @@ choose_dtype (const AppExecRequest *request, Plan *plan, char **out_note)
                                  model_dtype_name (asked));
 }
 
+/* Of communication only messages between stages run beside compute: the prediction must not hide
+ * what the run does not. */
+static void
+drop_overlaps (ModelLayout *layout, char **out_note)
+{
+  if (!layout->overlap_tp && !layout->overlap_dp)
+    return;
+  g_autofree char *before = g_steal_pointer (out_note);
+  layout->overlap_tp = layout->overlap_dp = FALSE;
+  *out_note = g_strdup_printf ("%s%sexec runs collectives between computes, not beside them: "
+                               "overlap_tp and overlap_dp are taken as 0",
+                               before != NULL ? before : "", before != NULL ? "; " : "");
+}
+
 static gboolean
 resolve_layout (const AppExecRequest *request, Plan *plan, char **out_note, GError **error)
 {
@@ -103,6 +117,7 @@ resolve_layout (const AppExecRequest *request, Plan *plan, char **out_note, GErr
   if (*request->layout == '\0')
     plan->layout.dp = 0;
   choose_dtype (request, plan, out_note);
+  drop_overlaps (&plan->layout, out_note);
   return model_layout_resolve (&plan->layout, plan->arch, &plan->job, plan->profile,
                                (guint32)request->ranks, error);
 }

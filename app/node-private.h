@@ -20,10 +20,10 @@ typedef struct {
 } NodeProgram;
 void node_program_free (NodeProgram *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (NodeProgram, node_program_free)
-/* Takes @arch. NULL if exec does not run it. */
+/* Takes @arch. @dtype: unless the layout says fp32. NULL if exec does not run it. */
 NodeProgram *node_program_new (ModelArch *arch, const ModelProfile *profile,
                                const char *layout_text, guint64 seq, guint64 global_batch,
-                               guint32 ranks, GError **error);
+                               guint32 ranks, ModelDtype dtype, GError **error);
 
 typedef enum { NODE_OPS, NODE_COLLECTIVE, NODE_MESSAGE, NODE_STEP } NodePointKind;
 
@@ -68,6 +68,7 @@ typedef struct {
   const TopoMachine *machine;
   const ModelProfile *profile; /* plait */
   guint32 ranks;
+  ModelDtype dtype; /* of programs */
   double budget_s;
 } NodeSetting;
 

@@ -207,7 +207,7 @@ add_program (GPtrArray *benches, const NodeSetting *setting, const CostNumbers *
   ModelArch *arch = ini != NULL ? model_arch_from_ini (ini, "benchmark", NULL) : NULL;
   g_autoptr (NodeProgram) p = arch != NULL
                                   ? node_program_new (arch, setting->profile, words, length->seq,
-                                                      batch, setting->ranks, NULL)
+                                                      batch, setting->ranks, setting->dtype, NULL)
                                   : NULL;
   if (p == NULL)
     return;
@@ -221,6 +221,7 @@ add_program (GPtrArray *benches, const NodeSetting *setting, const CostNumbers *
                                                  w->llama ? "llama" : "gpt", w->hidden, w->ffn,
                                                  w->vocab, length->seq, words));
   bench->program = g_steal_pointer (&p);
+  bench->bench.dtype = setting->dtype;
   bench->bench.seq = length->seq;
   bench->bench.global_batch = batch;
   g_strlcpy (bench->bench.arch, text, sizeof bench->bench.arch);

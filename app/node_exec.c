@@ -97,10 +97,11 @@ node_exec_points (const NodeSetting *setting, const BaseCatalog *catalog, DbData
   for (guint i = 0; i < runs->records->len; i++) {
     const DbExecLoaded *run = &g_array_index (runs->records, DbExecLoaded, i);
     ModelArch *arch = model_arch_load (catalog, run->model, NULL);
-    NodeProgram *p = arch != NULL ? node_program_new (arch, setting->profile, run->layout_text,
-                                                      (guint64)run->seq, (guint64)run->global_batch,
-                                                      (guint32)run->rank_count, NULL)
-                                  : NULL;
+    NodeProgram *p = arch != NULL
+                         ? node_program_new (arch, setting->profile, run->layout_text,
+                                             (guint64)run->seq, (guint64)run->global_batch,
+                                             (guint32)run->rank_count, setting->dtype, NULL)
+                         : NULL;
     if (p == NULL)
       continue;
     g_ptr_array_add (programs, p);

@@ -24,13 +24,15 @@ node_program_free (NodeProgram *program)
 
 NodeProgram *
 node_program_new (ModelArch *arch, const ModelProfile *profile, const char *layout_text,
-                  guint64 seq, guint64 global_batch, guint32 ranks, GError **error)
+                  guint64 seq, guint64 global_batch, guint32 ranks, ModelDtype dtype,
+                  GError **error)
 {
   g_autoptr (NodeProgram) p = g_new0 (NodeProgram, 1);
   p->arch = arch;
   if (!model_layout_parse (&p->layout, layout_text, profile, error))
     return NULL;
-  p->layout.dtype = MODEL_DTYPE_FP32;
+  if (p->layout.dtype != MODEL_DTYPE_FP32)
+    p->layout.dtype = dtype;
   if (!model_job_init (&p->job, arch, seq, global_batch, 0, error)
       || !model_layout_resolve (&p->layout, arch, &p->job, profile, ranks, error)
       || !exec_rank_supported (arch, &p->job, &p->layout, error))

@@ -47,6 +47,17 @@ json_errors (JsonBuilder *b, const GArray *errors)
 }
 
 static void
+json_resident (JsonBuilder *b, const guint64 *bytes)
+{
+  json_builder_set_member_name (b, "resident_bytes");
+  json_builder_begin_object (b);
+  cli_json_count (b, "context", bytes[EXEC_RESIDENT_CONTEXT]);
+  cli_json_count (b, "communicator", bytes[EXEC_RESIDENT_COMMUNICATOR]);
+  cli_json_count (b, "workspace", bytes[EXEC_RESIDENT_WORKSPACE]);
+  json_builder_end_object (b);
+}
+
+static void
 print_json (const AppNodeCalibration *c, gboolean measured)
 {
   g_autoptr (JsonBuilder) b = json_builder_new ();
@@ -64,6 +75,8 @@ print_json (const AppNodeCalibration *c, gboolean measured)
     cli_json_count (b, "without_result", c->n_without_result);
     json_builder_end_object (b);
     cli_json_count (b, "exec_runs", c->n_exec_runs);
+    if (c->resident_bytes[EXEC_RESIDENT_CONTEXT] > 0)
+      json_resident (b, c->resident_bytes);
   }
   cli_json_count (b, "points", c->n_points);
   cli_json_number (b, "sigma", c->sigma);
@@ -189,6 +202,12 @@ cli_calibrate_node (const AppCalibrateNodeRequest *asked, const CliCommon *commo
     printf (") and %u runs of exec, around '%s'\n\n", c->n_exec_runs, c->base);
   }
   cli_print_node_calibration (c, common);
+  if (!common->csv && c->resident_bytes[EXEC_RESIDENT_CONTEXT] > 0)
+    printf (
+        "resident beside a model: context %.0f MiB, communicators %.0f MiB, workspace %.0f MiB\n",
+        (double)c->resident_bytes[EXEC_RESIDENT_CONTEXT] / 1048576,
+        (double)c->resident_bytes[EXEC_RESIDENT_COMMUNICATOR] / 1048576,
+        (double)c->resident_bytes[EXEC_RESIDENT_WORKSPACE] / 1048576);
   return CLI_DONE;
 }
 

@@ -425,7 +425,7 @@ run (const CliVerb *verb, int argc, char **argv)
   const GOptionEntry entries[] = {
     { "backend", 0, 0, G_OPTION_ARG_STRING, &o.backend, "Measure this node with it (cpu)", "NAME" },
     { "budget", 0, 0, G_OPTION_ARG_STRING, &o.budget, "Time to measure (60s)", "TIME" },
-    { "ranks", 0, 0, G_OPTION_ARG_STRING, &o.ranks, "Processes that measure together (cores)",
+    { "ranks", 0, 0, G_OPTION_ARG_STRING, &o.ranks, "Processes that measure together (GPUs, cores)",
       "N" },
     { "machine", 0, 0, G_OPTION_ARG_STRING, &o.machine, "What this node is (live)", "MACHINE" },
     { "fresh", 0, 0, G_OPTION_ARG_NONE, &o.fresh, "Measure anew what is known already", NULL },

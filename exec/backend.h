@@ -68,6 +68,8 @@ struct ExecBackend {
   /* (nullable) Says what is missing for a run of @ranks ranks on this node: driver, device, library.
    * Takes no memory of a device. */
   gboolean (*probe) (guint32 ranks, GError **error);
+  /* (nullable) Devices of this node that a run may use, 0 without. Takes no memory of any. */
+  guint32 (*device_count) (void);
   /* (nullable) Takes device @local_rank modulo their count; before anything else but comm->open. */
   gboolean (*open) (guint32 local_rank, GError **error);
   void (*close) (void); /* (nullable) */
@@ -133,6 +135,10 @@ struct ExecBackend {
   /* (nullable) Bytes this process holds on its device, as the driver counts them: the arena, and
    * what libraries keep for themselves. */
   guint64 (*resident_bytes) (void);
+  /* (nullable) The same while the device was opened: its context, what the math library then took to
+   * work in, and all of it with what our kernels took. NULL: nothing is opened, and resident_bytes
+   * of a process that has not begun is its context. */
+  void (*opened_bytes) (guint64 *out_context, guint64 *out_workspace, guint64 *out_all);
 };
 
 typedef const ExecBackend *(*ExecBackendFunc) (void);

@@ -1,6 +1,5 @@
 /* exec/be_rank.c - one process of a job. */
-#include "exec/board-private.h"
-#include "exec/launch.h"
+#include "exec/launch-private.h"
 #include "exec/pin.h"
 #include "exec/rendezvous.h"
 #include "exec/slice.h"
@@ -34,9 +33,8 @@ run_joined (ExecRequest *request, const char *folder, guint32 rank, ExecResult *
   return TRUE;
 }
 
-/* Ranks that mpirun or srun started find each other over MPI, whatever they talk over later. */
-static gboolean
-find_bootstrap (const ExecBackend *backend, GError **error)
+gboolean
+exec_find_bootstrap (const ExecBackend *backend, GError **error)
 {
   if (backend->bootstrap == NULL || exec_rendezvous_in_environment ())
     return TRUE;
@@ -83,7 +81,7 @@ exec_be_rank (ExecRequest *request, double timeout_s, guint32 ranks, guint32 *ou
     return run_alone (request, out, error);
   if (folder != NULL)
     prctl (PR_SET_PDEATHSIG, SIGKILL);
-  if (!find_bootstrap (request->backend, error) || !comm->open (out_rank, &world, error))
+  if (!exec_find_bootstrap (request->backend, error) || !comm->open (out_rank, &world, error))
     return FALSE;
   request->progress = &own;
   if (folder != NULL) {

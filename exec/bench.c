@@ -53,7 +53,8 @@ void
 exec_bencher_init (ExecBencher *b, const ExecBackend *backend, const ModelProfile *profile)
 {
   *b = (ExecBencher){ .backend = backend, .profile = profile, .world = 1 };
-  b->resident[EXEC_RESIDENT_CONTEXT] = resident_bytes (b);
+  if (backend->opened_bytes == NULL)
+    b->resident[EXEC_RESIDENT_CONTEXT] = resident_bytes (b);
 }
 
 static void
@@ -84,6 +85,7 @@ gboolean
 exec_bencher_join (ExecBencher *b, guint32 rank, guint32 world, GError **error)
 {
   double nothing = 0;
+  guint64 before = b->resident[EXEC_RESIDENT_CONTEXT], workspace = 0;
   b->rank = rank;
   b->world = world;
   plant_slow_device (b);
@@ -95,9 +97,11 @@ exec_bencher_join (ExecBencher *b, guint32 rank, guint32 world, GError **error)
   }
   if (!agree (b, &nothing, error))
     return FALSE;
-  guint64 joined = resident_bytes (b), before = b->resident[EXEC_RESIDENT_CONTEXT];
+  if (b->backend->opened_bytes != NULL)
+    b->backend->opened_bytes (&b->resident[EXEC_RESIDENT_CONTEXT], &workspace, &before);
+  guint64 joined = resident_bytes (b);
   b->resident[EXEC_RESIDENT_COMMUNICATOR] = joined > before ? joined - before : 0;
-  b->resident[EXEC_RESIDENT_WORKSPACE] = first_gemm (b);
+  b->resident[EXEC_RESIDENT_WORKSPACE] = workspace + first_gemm (b);
   return TRUE;
 }
 
@@ -218,7 +222,7 @@ read_program (const ExecBencher *b, const ExecBench *bench, ModelArch **out_arch
   *out_arch = model_arch_from_ini (ini, "benchmark", error);
   if (*out_arch == NULL || !model_layout_parse (layout, bench->layout, b->profile, error))
     return FALSE;
-  layout->dtype = MODEL_DTYPE_FP32;
+  layout->dtype = bench->dtype;
   return model_job_init (job, *out_arch, bench->seq, bench->global_batch, 0, error)
          && model_layout_resolve (layout, *out_arch, job, b->profile, b->world, error);
 }

@@ -27,9 +27,9 @@ typedef enum {
 const char *exec_bench_kind_name (ExecBenchKind kind); /* "program", … */
 
 typedef enum {
-  EXEC_RESIDENT_CONTEXT,      /* the process before any transport or kernel */
+  EXEC_RESIDENT_CONTEXT,      /* the process, or its device's context, before transport or kernel */
   EXEC_RESIDENT_COMMUNICATOR, /* what joining the job and one collective added */
-  EXEC_RESIDENT_WORKSPACE,    /* what a first GEMM added beside its operands */
+  EXEC_RESIDENT_WORKSPACE,    /* the math library's: set aside for it, and with a first GEMM */
   EXEC_RESIDENT_N_KINDS
 } ExecResident;
 
@@ -39,7 +39,8 @@ typedef struct {
   ExecBenchKind kind;
   /* PROGRAM */
   char arch[2048];  /* the model as INI */
-  char layout[128]; /* layout text, fp32 */
+  char layout[128]; /* layout text */
+  ModelDtype dtype; /* fp32 or bf16, whatever the layout says */
   guint64 seq, global_batch;
   /* COLLECTIVE: groups of @size ranks, @stride apart; MESSAGE: @from and @to */
   ModelCollectiveKind collective; /* all_reduce, all_gather or reduce_scatter */
@@ -84,11 +85,11 @@ typedef struct {
   float *cell; /* (owned) of the device: what ranks agree over, also when memory has run out */
 } ExecBencher;
 
-/* Before comm->open: notes what the process holds. $PLAIT_TEST_SLOW_RANK=RANK:FACTOR plants a slow
+/* Before comm->open, or open: notes what the process holds. $PLAIT_TEST_SLOW_RANK=RANK:FACTOR plants a slow
  * device, for tests. */
 void exec_bencher_init (ExecBencher *bencher, const ExecBackend *backend,
                         const ModelProfile *profile);
-/* After comm->open (@world > 1), on all ranks: makes the group of all ranks, notes again. */
+/* After comm->open (@world > 1) or open, on all ranks: makes the group of all ranks, notes again. */
 gboolean exec_bencher_join (ExecBencher *bencher, guint32 rank, guint32 world, GError **error);
 /* Before comm->close. */
 void exec_bencher_leave (ExecBencher *bencher);

@@ -14,7 +14,7 @@ typedef struct {
   /* Joins the job this process was started in. @out_rank, @out_world: where it stands. */
   gboolean (*open) (guint32 *out_rank, guint32 *out_world, GError **error);
   /* Number @id (small) of a group: ranks base + i·stride, i < size. All ranks of the world make
-   * the same ids in the same order. An id that is in use is made anew. */
+   * the same ids in the same order. An id that is in use gets another group. */
   gboolean (*make_group) (guint id, guint32 base, guint32 size, guint32 stride, GError **error);
   /* (nullable) The pipeline of this rank, whose ranks send to the next and the one before. */
   gboolean (*make_pipeline) (guint32 base, guint32 size, guint32 stride, GError **error);

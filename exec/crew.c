@@ -40,6 +40,16 @@ desk_map (const char *folder, guint32 ranks, gboolean create, gsize *out_bytes, 
   return board_map_file (folder, "desk", *out_bytes, create, error);
 }
 
+static gboolean
+measure_alone (ExecCrew *crew, guint threads, const ExecBackend *backend,
+               const ModelProfile *profile, GError **error)
+{
+  backend->set_threads (threads);
+  exec_bencher_init (&crew->own, backend, profile);
+  return (backend->open == NULL || backend->open (0, error))
+         && exec_bencher_join (&crew->own, 0, 1, error);
+}
+
 ExecCrew *
 exec_crew_new (const char *const *argv, guint32 ranks, guint threads, const ExecBackend *backend,
                const ModelProfile *profile, double timeout_s, GError **error)
@@ -47,11 +57,8 @@ exec_crew_new (const char *const *argv, guint32 ranks, guint threads, const Exec
   g_autoptr (ExecCrew) crew = g_new0 (ExecCrew, 1);
   crew->ranks = ranks;
   crew->sheets = g_new0 (ExecBenchSheet, ranks);
-  if (ranks == 1) {
-    backend->set_threads (threads);
-    exec_bencher_init (&crew->own, backend, profile);
-    return exec_bencher_join (&crew->own, 0, 1, error) ? g_steal_pointer (&crew) : NULL;
-  }
+  if (ranks == 1)
+    return measure_alone (crew, threads, backend, profile, error) ? g_steal_pointer (&crew) : NULL;
   if (!exec_watch_prepare (&crew->watch, ranks, timeout_s, error))
     return NULL;
   crew->desk = desk_map (crew->watch.folder, ranks, TRUE, &crew->desk_bytes, error);
@@ -116,6 +123,8 @@ exec_crew_free (ExecCrew *crew)
   if (crew->desk != NULL)
     board_unmap_file (crew->desk, crew->desk_bytes);
   exec_watch_clear (&crew->watch);
+  if (crew->own.backend != NULL && crew->own.backend->close != NULL)
+    crew->own.backend->close ();
   g_free (crew->sheets);
   g_free (crew);
 }
@@ -168,7 +177,7 @@ exec_crew_serve (const ExecBackend *backend, const ModelProfile *profile, guint3
   g_return_val_if_fail (folder != NULL, FALSE);
   prctl (PR_SET_PDEATHSIG, SIGKILL);
   exec_bencher_init (&bencher, backend, profile);
-  if (!backend->comm->open (&rank, &world, error))
+  if (!exec_find_bootstrap (backend, error) || !backend->comm->open (&rank, &world, error))
     return FALSE;
   ExecProgress *board = board_map (folder, ranks, FALSE, error);
   Desk *desk = board != NULL ? desk_map (folder, ranks, FALSE, &bytes, error) : NULL;

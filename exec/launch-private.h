@@ -16,6 +16,10 @@ typedef struct {
   gint64 moved_us;
 } ExecWatch;
 
+/* Ranks that mpirun or srun started find each other over MPI, whatever they talk over later: names
+ * that transport to @backend, before its comm->open. */
+gboolean exec_find_bootstrap (const ExecBackend *backend, GError **error);
+
 /* Makes the folder with its board. */
 gboolean exec_watch_prepare (ExecWatch *watch, guint32 ranks, double timeout_s, GError **error);
 /* Starts @argv (see exec_launch) on the ranks. */

@@ -227,18 +227,24 @@ linger (const ExecRunner *r, const ModelOp *op, double start_s)
     ;
 }
 
+/* @op: what ended here; NULL: work that is no op. */
+static void
+mark (ExecRunner *r, const ModelOp *op)
+{
+  g_ptr_array_add (r->marked, (gpointer)op);
+  r->backend->mark (r->marked->len - 1);
+}
+
 /* On a device with a clock of its own the host runs ahead, and looks at the marks after the step. */
 static gboolean
 timed_op (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, guint32 microbatch,
           GError **error)
 {
-  gboolean marks = r->backend->mark != NULL;
   note (r, op);
   double start_s = exec_clock_s ();
   gboolean ok = run_op (r, op, chunk, microbatch, error);
-  if (marks) {
-    g_ptr_array_add (r->marked, (gpointer)op);
-    r->backend->mark (r->marked->len);
+  if (r->backend->mark != NULL) {
+    mark (r, op);
   } else {
     r->backend->synchronize ();
     linger (r, op, start_s);
@@ -251,18 +257,18 @@ timed_op (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, guint32 mic
   return TRUE;
 }
 
+/* What was given to the device before is not the first op's. */
 static void
 start_clock (ExecRunner *r)
 {
   for (guint32 i = 0; r->op_times != NULL && i < r->rank->program->n_ops; i++)
     r->op_times[i].step_s = r->op_times[i].count = 0;
-  if (r->backend->mark == NULL)
-    return;
   g_ptr_array_set_size (r->marked, 0);
-  r->backend->mark (0);
+  if (r->backend->mark != NULL)
+    mark (r, NULL);
 }
 
-/* The time of an op is that between the ends of the op before and its own. */
+/* The time of an op is that between the mark before and its own. */
 static gboolean
 read_clock (ExecRunner *r, GError **error)
 {
@@ -273,8 +279,9 @@ read_clock (ExecRunner *r, GError **error)
     g_prefix_error (error, "step %u: ", r->step + 1);
     return FALSE;
   }
-  for (guint i = 0; i < r->marked->len; i++)
-    account (r, g_ptr_array_index (r->marked, i), r->backend->elapsed_s (i, i + 1));
+  for (guint i = 1; i < r->marked->len; i++)
+    if (g_ptr_array_index (r->marked, i) != NULL)
+      account (r, g_ptr_array_index (r->marked, i), r->backend->elapsed_s (i - 1, i));
   return TRUE;
 }
 
@@ -304,6 +311,8 @@ finish_messages (ExecRunner *r, GError **error)
     if (!r->backend->comm->wait (slot, error))
       return FALSE;
   r->sent[0] = r->sent[1] = 0;
+  if (r->rank->layout->pp > 1 && r->backend->mark != NULL)
+    mark (r, NULL); /* waiting for them is not the next op's */
   return TRUE;
 }
 
@@ -332,8 +341,8 @@ exec_runner_step (ExecRunner *r, GError **error)
   memset (r->buckets, 0, sizeof r->buckets);
   if (r->progress != NULL)
     r->progress->step = r->step + 1;
-  start_clock (r);
   r->backend->fill (exec_gradients (r), 0, r->rank->padded_count);
+  start_clock (r);
   for (guint32 i = 0; i < program->schedule->n_steps; i++)
     if (!run_pass (r, &steps[i], error))
       return FALSE;

@@ -50,14 +50,14 @@ typedef struct {
   guint64 base_bytes;
   float hyper[4]; /* Adam: rate, beta1, beta2, epsilon */
   ExecInject inject;
-  ExecProgress *progress;             /* (borrowed, nullable) */
-  gint32 *ids;                        /* (owned) host buffer of tokens */
-  GPtrArray *marked;                  /* (owned) ops of this step, where the device has a clock */
-  guint32 step;                       /* steps done */
-  double loss;                        /* this rank's share of the last step's loss */
-  gboolean skipped;                   /* the injected fault of this step has happened */
-  guint64 sent[2];                    /* messages sent to the next and the previous stage */
-  guint64 moved_bytes;                /* sent by collectives and messages, last step */
+  ExecProgress *progress; /* (borrowed, nullable) */
+  gint32 *ids;            /* (owned) host buffer of tokens */
+  GPtrArray *marked;      /* (owned) ops of this step, NULL between, where the device has a clock */
+  guint32 step;           /* steps done */
+  double loss;            /* this rank's share of the last step's loss */
+  gboolean skipped;       /* the injected fault of this step has happened */
+  guint64 sent[2];        /* messages sent to the next and the previous stage */
+  guint64 moved_bytes;    /* sent by collectives and messages, last step */
   ExecBucket buckets[EXEC_N_BUCKETS]; /* of the last step */
   ExecOpTime *op_times;               /* (borrowed, nullable) by op of the program */
   double slowdown; /* test hook: compute takes this many times as long; 0 and 1: as it does */

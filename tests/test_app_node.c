@@ -27,8 +27,11 @@ setup (void **state)
   f->profile = model_profile_load (f->catalog, "plait", &error);
   f->base = cost_calibration_load (f->catalog, "default", &error);
   assert_true (cost_numbers_init (&f->numbers, f->base, f->machine, f->profile->name, &error));
-  f->setting
-      = (NodeSetting){ .machine = f->machine, .profile = f->profile, .ranks = 2, .budget_s = 60 };
+  f->setting = (NodeSetting){ .machine = f->machine,
+                              .profile = f->profile,
+                              .ranks = 2,
+                              .dtype = MODEL_DTYPE_FP32,
+                              .budget_s = 60 };
   f->benches = node_benches_new (&f->setting, &f->numbers);
   *state = f;
   return 0;

@@ -205,11 +205,44 @@ test_half_learns (void **state)
   assert_true (runner.loss < 0.9 * first);
 }
 
+/* Times by op, whether read around each op or from the device after the step: those of the last
+ * step, every execution once, together no more than the step, and the same in both sums. */
+static void
+test_op_times (void **state)
+{
+  ExecFixture f;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (ExecRank) rank = NULL;
+  g_auto (ExecRunner) runner = { 0 };
+  start (*state, &f, &rank, &runner);
+  const ModelProgram *program = rank->program;
+  g_autofree ExecOpTime *times = g_new0 (ExecOpTime, program->n_ops);
+  for (guint32 i = 0; i < program->n_ops; i++)
+    times[i].least_s = INFINITY;
+  runner.op_times = times;
+  for (guint step = 0; step < 3; step++) {
+    double buckets_s[EXEC_N_BUCKETS] = { 0 }, sum_s = 0, start_s = exec_clock_s ();
+    assert_true (exec_runner_step (&runner, &error));
+    double step_s = exec_clock_s () - start_s;
+    for (guint32 i = 0; i < program->n_ops; i++) {
+      const ModelOp *op = &program->ops[i];
+      assert_int_equal (times[i].count, op->phase == MODEL_PHASE_TAIL ? 1 : program->microbatches);
+      assert_true (times[i].least_s >= 0
+                   && times[i].least_s * times[i].count <= times[i].step_s * (1 + 1e-9));
+      buckets_s[exec_op_bucket (op)] += times[i].step_s;
+      sum_s += times[i].step_s;
+    }
+    assert_true (sum_s > 0 && sum_s <= step_s);
+    for (guint b = 0; b < EXEC_N_BUCKETS; b++)
+      assert_true (fabs (buckets_s[b] - runner.buckets[b].seconds) <= 1e-9 * step_s);
+  }
+}
+
 /* Argument: the backend, cpu without. */
 int
 main (int argc, char **argv)
 {
-  struct CMUnitTest tests[5 * G_N_ELEMENTS (cases)];
+  struct CMUnitTest tests[6 * G_N_ELEMENTS (cases)];
   g_autoptr (GError) error = NULL;
   guint n = 0;
   backend = exec_backend_load (argc > 1 ? argv[1] : "cpu", &error);
@@ -221,8 +254,8 @@ main (int argc, char **argv)
   }
   backend->set_threads (1);
   for (gsize i = 0; i < G_N_ELEMENTS (cases); i++) {
-    void (*functions[]) (void **)
-        = { test_gradients, test_learns, test_recompute, test_half, test_half_learns };
+    void (*functions[]) (void **) = { test_gradients, test_learns,      test_recompute,
+                                      test_half,      test_half_learns, test_op_times };
     for (guint j = 0; j < G_N_ELEMENTS (functions); j++)
       tests[n++] = (struct CMUnitTest){ .name = cases[i].name,
                                         .test_func = functions[j],

@@ -188,7 +188,8 @@ choose_tile (Tile *t, guint64 room)
   guint64 heads = MAX (room / (most * a->seq), 1);
   t->gn = (guint32)CLAMP (heads / t->shared, 1, a->kv_heads);
   t->jn = t->gn > 1 ? t->shared : (guint32)MIN (heads, t->shared);
-  return CLAMP (room / ((guint64)t->gn * t->jn * a->seq), 1, most);
+  guint64 queries = CLAMP (room / ((guint64)t->gn * t->jn * a->seq), 1, most);
+  return queries < 8 ? queries : queries / 8 * 8; /* so that rows of scores are whole packs */
 }
 
 static void

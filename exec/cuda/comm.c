@@ -23,12 +23,23 @@ typedef struct {
   int place;       /* the peer's in comm */
 } Edge;
 
+/* Communicators of one shape: they hold memory, so a shape that comes again gets them again. All
+ * ranks ask for the same shapes in the same order. */
+typedef struct {
+  guint id;
+  guint32 base, size, stride;
+  ncclComm_t comm;                  /* of a group */
+  Edge edges[N_DIRECTIONS][N_ENDS]; /* of a pipeline */
+} Shape;
+#define PIPELINE EXEC_MAX_GROUPS /* as id */
+
 static struct {
   guint32 rank, world;
   ncclComm_t whole;
   ncclComm_t groups[EXEC_MAX_GROUPS];
   guint32 places[EXEC_MAX_GROUPS]; /* this rank's in them */
   Edge edges[N_DIRECTIONS][N_ENDS];
+  GArray *shapes;                   /* (owned) Shape */
   cudaEvent_t sent[EXEC_MAX_SLOTS]; /* NULL: never used */
   gboolean under_way[EXEC_MAX_SLOTS];
   float *pulse; /* one element for barriers */
@@ -103,6 +114,7 @@ open_job (guint32 *out_rank, guint32 *out_world, GError **error)
   if (job.pulse == NULL)
     return cuda_check (cudaErrorMemoryAllocation, "allocate 4 bytes for barriers", error);
   job.comms = g_ptr_array_new ();
+  job.shapes = g_array_new (FALSE, FALSE, sizeof (Shape));
   if (job.world > 1 && !join_world (error))
     return FALSE;
   g_thread_unref (g_thread_new ("nccl watchdog", watch, NULL));
@@ -126,6 +138,17 @@ split (int color, int key, ncclComm_t *out, GError **error)
   return TRUE;
 }
 
+static const Shape *
+known_shape (guint id, guint32 base, guint32 size, guint32 stride)
+{
+  for (guint i = 0; i < job.shapes->len; i++) {
+    const Shape *s = &g_array_index (job.shapes, Shape, i);
+    if (s->id == id && s->base == base && s->size == size && s->stride == stride)
+      return s;
+  }
+  return NULL;
+}
+
 static gboolean
 make_group (guint id, guint32 base, guint32 size, guint32 stride, GError **error)
 {
@@ -134,7 +157,16 @@ make_group (guint id, guint32 base, guint32 size, guint32 stride, GError **error
     job.groups[id] = job.whole;
     return TRUE;
   }
-  return split ((int)base, (int)job.places[id], &job.groups[id], error);
+  const Shape *known = known_shape (id, base, size, stride);
+  if (known == NULL && !split ((int)base, (int)job.places[id], &job.groups[id], error))
+    return FALSE;
+  const Shape made
+      = { .id = id, .base = base, .size = size, .stride = stride, .comm = job.groups[id] };
+  if (known == NULL)
+    g_array_append_val (job.shapes, made);
+  else
+    job.groups[id] = known->comm;
+  return TRUE;
 }
 
 /* NCCL connects two ranks at their first message, and each waits for the other: here, where both are
@@ -176,10 +208,19 @@ make_edges (guint direction, guint32 base, guint32 size, guint32 stride, guint r
 static gboolean
 make_pipeline (guint32 base, guint32 size, guint32 stride, GError **error)
 {
+  const Shape *known = known_shape (PIPELINE, base, size, stride);
+  if (known != NULL) {
+    memcpy (job.edges, known->edges, sizeof job.edges);
+    return TRUE;
+  }
+  memset (job.edges, 0, sizeof job.edges);
   for (guint direction = 0; direction < N_DIRECTIONS; direction++)
     for (guint remainder = 0; remainder < 2 + size % 2; remainder++)
       if (!make_edges (direction, base, size, stride, remainder, error))
         return FALSE;
+  Shape made = { .id = PIPELINE, .base = base, .size = size, .stride = stride };
+  memcpy (made.edges, job.edges, sizeof made.edges);
+  g_array_append_val (job.shapes, made);
   return TRUE;
 }
 

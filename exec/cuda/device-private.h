@@ -17,7 +17,7 @@ enum {
 };
 
 /* Bytes that the driver says are used, after each stage of opening. */
-enum { CUDA_USED_CONTEXT, CUDA_USED_CUBLAS, CUDA_USED_NCCL, CUDA_N_USED };
+enum { CUDA_USED_CONTEXT, CUDA_USED_CUBLAS, CUDA_USED_SCRATCH, CUDA_USED_NCCL, CUDA_N_USED };
 
 typedef struct {
   gboolean is_open;
@@ -42,10 +42,12 @@ void cuda_must (cudaError_t code, const char *what);
 void cuda_note (const char *what, const char *reason);
 const char *cuda_failure (void);
 
+guint32 cuda_device_count (void);
 gboolean cuda_probe (guint32 ranks, GError **error);
 gboolean cuda_open (guint32 local_rank, GError **error);
 void cuda_close (void);
 guint64 cuda_used_bytes (void);
+void cuda_opened_bytes (guint64 *out_context, guint64 *out_workspace, guint64 *out_all);
 char *cuda_describe (void);
 
 float *cuda_memory_new (guint64 bytes);

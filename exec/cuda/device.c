@@ -72,6 +72,13 @@ check_device (int device, GError **error)
   return FALSE;
 }
 
+guint32
+cuda_device_count (void)
+{
+  int n = 0;
+  return cudaGetDeviceCount (&n) == cudaSuccess ? (guint32)n : 0;
+}
+
 gboolean
 cuda_probe (guint32 ranks, GError **error)
 {
@@ -162,9 +169,12 @@ cuda_open (guint32 local_rank, GError **error)
     return FALSE;
   cuda_kernels.stream = d->streams[CUDA_STREAM_COMPUTE];
   d->used_bytes[CUDA_USED_CONTEXT] = cuda_used_bytes ();
-  if (!open_cublas (error) || !open_scratch (error))
+  if (!open_cublas (error))
     return FALSE;
   d->used_bytes[CUDA_USED_CUBLAS] = cuda_used_bytes ();
+  if (!open_scratch (error))
+    return FALSE;
+  d->used_bytes[CUDA_USED_SCRATCH] = cuda_used_bytes ();
   d->is_open = TRUE;
   return TRUE;
 }
@@ -196,6 +206,15 @@ cuda_used_bytes (void)
   size_t free_bytes = 0, total_bytes = 0;
   cuda_must (cudaMemGetInfo (&free_bytes, &total_bytes), "cudaMemGetInfo");
   return total_bytes - free_bytes;
+}
+
+void
+cuda_opened_bytes (guint64 *out_context, guint64 *out_workspace, guint64 *out_all)
+{
+  const guint64 *used = cuda_device.used_bytes;
+  *out_context = used[CUDA_USED_CONTEXT];
+  *out_workspace = used[CUDA_USED_CUBLAS] - used[CUDA_USED_CONTEXT];
+  *out_all = used[CUDA_USED_SCRATCH];
 }
 
 float *

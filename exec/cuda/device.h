@@ -149,7 +149,26 @@ for_elements (uint64_t count, bool wide, Body body)
   }
 }
 
-/* The same over one row, by the threads of one block; called within a phase. */
+/* The same over columns [low, high) of one row, by the threads of one block; called within a phase.
+ * Packs lie at multiples of their width from the row's start; before and after them single ones. */
+template <typename T, typename Body>
+DEVICE void
+for_span (unsigned thread, uint64_t low, uint64_t high, bool wide, Body body)
+{
+  constexpr unsigned n = wide_count<T>;
+  const uint64_t first = (low + n - 1) / n * n, last = high / n * n;
+  const bool packs = wide && first < last;
+  for (uint64_t c = low + thread; c < (packs ? first : high); c += BLOCK)
+    body (c, Width<1>{});
+  if (!packs)
+    return;
+  for (uint64_t c = first + (uint64_t)thread * n; c < last; c += BLOCK * n)
+    body (c, Width<n>{});
+  for (uint64_t c = last + thread; c < high; c += BLOCK)
+    body (c, Width<1>{});
+}
+
+/* Over one whole row, whose length packs divide where it is wide. */
 template <typename T, typename Body>
 DEVICE void
 for_row (unsigned thread, uint64_t columns, bool wide, Body body)

@@ -58,7 +58,8 @@ loss_finish (float *kept, const float *sums, guint64 rows, guint64 columns)
   .download = cuda_download, .fill = P##_fill, .scale = P##_scale, .add = P##_add,                 \
   .synchronize = cuda_synchronize, .probe = cuda_probe, .open = cuda_open, .close = cuda_close,    \
   .failure = cuda_failure, .mark = cuda_mark, .elapsed_s = cuda_elapsed_s,                         \
-  .resident_bytes = cuda_used_bytes, .describe = cuda_describe, .gemm = P##_gemm,                  \
+  .resident_bytes = cuda_used_bytes, .opened_bytes = cuda_opened_bytes,                            \
+  .device_count = cuda_device_count, .describe = cuda_describe, .gemm = P##_gemm,                  \
   .gemm_wide = P##_gemm_wide, .bias = P##_bias, .bias_grad = P##_bias_grad, .embed = P##_embed,    \
   .embed_grad = P##_embed_grad, .positions = P##_positions, .positions_grad = P##_positions_grad,  \
   .norm = P##_norm, .norm_grad = P##_norm_grad, .rope = P##_rope, .attention = P##_attention,      \

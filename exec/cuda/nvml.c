@@ -74,5 +74,5 @@ cuda_describe (void)
   return g_strdup_printf ("GPU %d, %s; %s; driver-used: %" G_GUINT64_FORMAT
                           " bytes with context, %" G_GUINT64_FORMAT " with cuBLAS and scratch%s",
                           d->number, d->name, state != NULL ? state : "no NVML",
-                          d->used_bytes[CUDA_USED_CONTEXT], d->used_bytes[CUDA_USED_CUBLAS], nccl);
+                          d->used_bytes[CUDA_USED_CONTEXT], d->used_bytes[CUDA_USED_SCRATCH], nccl);
 }

@@ -323,8 +323,9 @@ embed_grad_kernel (float *d_table, const T *d_out, const int32_t *ids, uint64_t 
     }
 }
 
-/* A block per row; sines and cosines of BLOCK pairs at a time, for all heads. */
-template <typename T>
+/* A block per row; sines and cosines of BLOCK pairs at a time, for all heads. @W neighbouring pairs
+ * are turned at once: half the rotated elements and a whole head are multiples of that. */
+template <typename T, unsigned W>
 KERNEL
 rope_kernel (T *out, const T *x, uint64_t rows, uint32_t heads, uint32_t dim, uint32_t rotated,
              uint64_t seq, int direction, uint32_t shift)
@@ -346,23 +347,47 @@ rope_kernel (T *out, const T *x, uint64_t rows, uint32_t heads, uint32_t dim, ui
       }
       PHASE
       {
-        for (uint32_t i = thread; i < heads * n; i += BLOCK) {
-          const uint64_t at = row + (uint64_t)(i / n) * dim + first + i % n;
-          const float a = to_float (x[at]), b = to_float (x[at + half]);
-          const float sine = sines[i % n], cosine = cosines[i % n];
-          out[at] = from_float<T> (a * cosine - b * sine);
-          out[at + half] = from_float<T> (b * cosine + a * sine);
+        const uint32_t packs = n / W;
+        for (uint32_t i = thread; i < heads * packs; i += BLOCK) {
+          const uint32_t pair = i % packs * W;
+          const uint64_t at = row + (uint64_t)(i / packs) * dim + first + pair;
+          const Pack<T, W> low = load<W> (x + at), high = load<W> (x + at + half);
+          Pack<T, W> low_out, high_out;
+          for (unsigned e = 0; e < W; e++) {
+            const float a = to_float (low.v[e]), b = to_float (high.v[e]);
+            const float sine = sines[pair + e], cosine = cosines[pair + e];
+            low_out.v[e] = from_float<T> (a * cosine - b * sine);
+            high_out.v[e] = from_float<T> (b * cosine + a * sine);
+          }
+          store<W> (out + at, low_out);
+          store<W> (out + at + half, high_out);
         }
       }
     }
     PHASE
     {
-      for (uint32_t i = thread; i < heads * plain; i += BLOCK) {
-        const uint64_t at = row + (uint64_t)(i / plain) * dim + 2 * half + i % plain;
-        out[at] = x[at];
+      const uint32_t packs = plain / W;
+      for (uint32_t i = thread; i < heads * packs; i += BLOCK) {
+        const uint64_t at = row + (uint64_t)(i / packs) * dim + 2 * half + i % packs * W;
+        store<W> (out + at, load<W> (x + at));
       }
     }
   }
+}
+
+template <typename T>
+static void
+rope (T *out, const T *x, uint64_t rows, uint32_t heads, uint32_t dim, uint32_t rotated,
+      uint64_t seq, int direction, uint32_t shift)
+{
+  constexpr unsigned n = wide_count<T>;
+  const unsigned blocks = blocks_for_rows (rows);
+  if (rotated / 2 % n == 0 && has_wide_rows<T> (dim, out, x))
+    LAUNCH ((rope_kernel<T, n>), blocks, cuda_kernels.stream, out, x, rows, heads, dim, rotated,
+            seq, direction, shift);
+  else
+    LAUNCH ((rope_kernel<T, 1>), blocks, cuda_kernels.stream, out, x, rows, heads, dim, rotated,
+            seq, direction, shift);
 }
 
 #define EXPORT(T, P)                                                                               \
@@ -416,8 +441,7 @@ rope_kernel (T *out, const T *x, uint64_t rows, uint32_t heads, uint32_t dim, ui
   extern "C" void P##_rope (void *out, const void *x, guint64 rows, guint32 heads, guint32 dim,    \
                             guint32 rotated, guint64 seq, int direction, guint32 shift)            \
   {                                                                                                \
-    LAUNCH (rope_kernel<T>, blocks_for_rows (rows), cuda_kernels.stream, (T *)out, (const T *)x,   \
-            rows, heads, dim, rotated, seq, direction, shift);                                     \
+    rope<T> ((T *)out, (const T *)x, rows, heads, dim, rotated, seq, direction, shift);            \
   }
 EXPORT (float, f32)
 EXPORT (Bf16, bf16)

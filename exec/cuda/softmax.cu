@@ -16,11 +16,18 @@ struct TileRow {
     lse_at = (t.batch_at * t.seq + query) * t.all_heads + head;
     kept_at = ((t.batch_at * t.all_heads + head) * t.seq + query) * t.seq;
   }
+
+  DEVICE bool
+  sees (uint64_t key) const
+  {
+    return key >= low && key < high;
+  }
 };
 
+/* Packs are those of @T, of fp32 too: two pieces of 16 bytes beside one of bf16. */
 template <typename T>
 KERNEL
-softmax_kernel (CudaTile t, const float *scores, T *probabilities, float *lse, T *kept)
+softmax_kernel (CudaTile t, const float *scores, T *probabilities, float *lse, T *kept, bool wide)
 {
   SHARED float shared[BLOCK];
   for (uint64_t i = BLOCK_ID; i < t.heads * t.count; i += N_BLOCKS) {
@@ -30,29 +37,47 @@ softmax_kernel (CudaTile t, const float *scores, T *probabilities, float *lse, T
     PHASE
     {
       float most = -INFINITY;
-      for (uint64_t j = row.low + thread; j < row.high; j += BLOCK)
-        most = fmaxf (most, s[j]);
+      for_span<T> (thread, row.low, row.high, wide, [&] (uint64_t j, auto width) {
+        constexpr unsigned n = decltype (width)::n;
+        const Pack<float, n> x = load<n> (s + j);
+        for (unsigned i = 0; i < n; i++)
+          most = fmaxf (most, x.v[i]);
+      });
       shared[thread] = most;
     }
     const float most = block_maximum (shared) * t.scale;
     PHASE
     {
       float sum = 0;
-      for (uint64_t j = row.low + thread; j < row.high; j += BLOCK)
-        sum += expf (s[j] * t.scale - most);
+      for_span<T> (thread, row.low, row.high, wide, [&] (uint64_t j, auto width) {
+        constexpr unsigned n = decltype (width)::n;
+        const Pack<float, n> x = load<n> (s + j);
+        for (unsigned i = 0; i < n; i++)
+          sum += expf (x.v[i] * t.scale - most);
+      });
       shared[thread] = sum;
     }
     const float sum = block_sum (shared);
     PHASE
     {
-      for (uint64_t j = thread; j < t.n_keys; j += BLOCK) {
-        const bool sees = j >= row.low && j < row.high;
-        p[j] = from_float<T> (sees ? expf (s[j] * t.scale - most) / sum : 0);
+      for_row<T> (thread, t.n_keys, wide, [&] (uint64_t j, auto width) {
+        constexpr unsigned n = decltype (width)::n;
+        const Pack<float, n> x = load<n> (s + j);
+        Pack<T, n> result;
+        for (unsigned i = 0; i < n; i++)
+          result.v[i] = from_float<T> (row.sees (j + i) ? expf (x.v[i] * t.scale - most) / sum : 0);
+        store<n> (p + j, result);
         if (kept != nullptr)
-          kept[row.kept_at + j] = p[j];
-      }
-      for (uint64_t j = t.n_keys + thread; kept != nullptr && j < t.seq; j += BLOCK)
-        kept[row.kept_at + j] = from_float<T> (0);
+          store<n> (kept + row.kept_at + j, result);
+      });
+      if (kept != nullptr)
+        for_span<T> (thread, t.n_keys, t.seq, wide, [&] (uint64_t j, auto width) {
+          constexpr unsigned n = decltype (width)::n;
+          Pack<T, n> nothing;
+          for (unsigned i = 0; i < n; i++)
+            nothing.v[i] = from_float<T> (0);
+          store<n> (kept + row.kept_at + j, nothing);
+        });
       if (lse != nullptr && thread == 0)
         lse[row.lse_at] = most + logf (sum);
     }
@@ -62,28 +87,33 @@ softmax_kernel (CudaTile t, const float *scores, T *probabilities, float *lse, T
 template <typename T>
 KERNEL
 softmax_rebuild_kernel (CudaTile t, const float *scores, T *probabilities, const float *lse,
-                        const T *kept)
+                        const T *kept, bool wide)
 {
   for (uint64_t i = BLOCK_ID; i < t.heads * t.count; i += N_BLOCKS) {
     const TileRow row (t, i);
     PHASE
     {
-      for (uint64_t j = thread; j < t.n_keys; j += BLOCK) {
+      for_row<T> (thread, t.n_keys, wide, [&] (uint64_t j, auto width) {
+        constexpr unsigned n = decltype (width)::n;
         const uint64_t at = i * t.n_keys + j;
-        const bool sees = j >= row.low && j < row.high;
-        if (kept != nullptr)
-          probabilities[at] = kept[row.kept_at + j];
-        else
-          probabilities[at]
-              = from_float<T> (sees ? expf (scores[at] * t.scale - lse[row.lse_at]) : 0);
-      }
+        if (kept != nullptr) {
+          store<n> (probabilities + at, load<n> (kept + row.kept_at + j));
+          return;
+        }
+        const Pack<float, n> x = load<n> (scores + at);
+        const float log_sum = lse[row.lse_at];
+        Pack<T, n> result;
+        for (unsigned e = 0; e < n; e++)
+          result.v[e] = from_float<T> (row.sees (j + e) ? expf (x.v[e] * t.scale - log_sum) : 0);
+        store<n> (probabilities + at, result);
+      });
     }
   }
 }
 
 template <typename T>
 KERNEL
-softmax_grad_kernel (CudaTile t, const T *probabilities, const float *d, T *d_scores)
+softmax_grad_kernel (CudaTile t, const T *probabilities, const float *d, T *d_scores, bool wide)
 {
   SHARED float shared[BLOCK];
   for (uint64_t i = BLOCK_ID; i < t.heads * t.count; i += N_BLOCKS) {
@@ -92,15 +122,27 @@ softmax_grad_kernel (CudaTile t, const T *probabilities, const float *d, T *d_sc
     PHASE
     {
       float sum = 0;
-      for (uint64_t j = thread; j < t.n_keys; j += BLOCK)
-        sum += d_p[j] * to_float (p[j]);
+      for_row<T> (thread, t.n_keys, wide, [&] (uint64_t j, auto width) {
+        constexpr unsigned n = decltype (width)::n;
+        const Pack<float, n> g = load<n> (d_p + j);
+        const Pack<T, n> x = load<n> (p + j);
+        for (unsigned e = 0; e < n; e++)
+          sum += g.v[e] * to_float (x.v[e]);
+      });
       shared[thread] = sum;
     }
     const float dot = block_sum (shared);
     PHASE
     {
-      for (uint64_t j = thread; j < t.n_keys; j += BLOCK)
-        d_scores[i * t.n_keys + j] = from_float<T> (to_float (p[j]) * (d_p[j] - dot) * t.scale);
+      for_row<T> (thread, t.n_keys, wide, [&] (uint64_t j, auto width) {
+        constexpr unsigned n = decltype (width)::n;
+        const Pack<float, n> g = load<n> (d_p + j);
+        const Pack<T, n> x = load<n> (p + j);
+        Pack<T, n> result;
+        for (unsigned e = 0; e < n; e++)
+          result.v[e] = from_float<T> (to_float (x.v[e]) * (g.v[e] - dot) * t.scale);
+        store<n> (d_scores + i * t.n_keys + j, result);
+      });
     }
   }
 }
@@ -108,15 +150,19 @@ softmax_grad_kernel (CudaTile t, const T *probabilities, const float *d, T *d_sc
 template <typename T>
 KERNEL
 loss_maximum_kernel (float *maximum, const T *logits, uint64_t rows, uint64_t columns,
-                     uint64_t valid)
+                     uint64_t valid, bool wide)
 {
   SHARED float shared[BLOCK];
   for (uint64_t r = BLOCK_ID; r < rows; r += N_BLOCKS) {
     PHASE
     {
       float most = -INFINITY;
-      for (uint64_t c = thread; c < valid; c += BLOCK)
-        most = fmaxf (most, to_float (logits[r * columns + c]));
+      for_span<T> (thread, 0, valid, wide, [&] (uint64_t c, auto width) {
+        constexpr unsigned n = decltype (width)::n;
+        const Pack<T, n> x = load<n> (logits + r * columns + c);
+        for (unsigned i = 0; i < n; i++)
+          most = fmaxf (most, to_float (x.v[i]));
+      });
       shared[thread] = most;
     }
     const float most = block_maximum (shared);
@@ -130,7 +176,7 @@ loss_maximum_kernel (float *maximum, const T *logits, uint64_t rows, uint64_t co
 
 KERNEL
 loss_exponentials_kernel (float *kept, float *sums, const float *maximum, const int32_t *targets,
-                          uint64_t rows, uint64_t columns, uint64_t valid, uint64_t from)
+                          uint64_t rows, uint64_t columns, uint64_t valid, uint64_t from, bool wide)
 {
   SHARED float shared[BLOCK];
   for (uint64_t r = BLOCK_ID; r < rows; r += N_BLOCKS) {
@@ -145,11 +191,15 @@ loss_exponentials_kernel (float *kept, float *sums, const float *maximum, const 
     PHASE
     {
       float sum = 0;
-      for (uint64_t c = thread; c < columns; c += BLOCK) {
-        const float value = c < valid ? expf (row[c] - maximum[r]) : 0;
-        row[c] = value;
-        sum += value;
-      }
+      for_row<float> (thread, columns, wide, [&] (uint64_t c, auto width) {
+        constexpr unsigned n = decltype (width)::n;
+        Pack<float, n> x = load<n> (row + c);
+        for (unsigned i = 0; i < n; i++) {
+          x.v[i] = c + i < valid ? expf (x.v[i] - maximum[r]) : 0;
+          sum += x.v[i];
+        }
+        store<n> (row + c, x);
+      });
       shared[thread] = sum;
     }
     const float sum = block_sum (shared);
@@ -162,13 +212,19 @@ loss_exponentials_kernel (float *kept, float *sums, const float *maximum, const 
 }
 
 KERNEL
-loss_rows_kernel (float *losses, float *kept, const float *sums, uint64_t rows, uint64_t columns)
+loss_rows_kernel (float *losses, float *kept, const float *sums, uint64_t rows, uint64_t columns,
+                  bool wide)
 {
   for (uint64_t r = BLOCK_ID; r < rows; r += N_BLOCKS)
     PHASE
     {
-      for (uint64_t c = thread; c < columns; c += BLOCK)
-        kept[r * columns + c] /= sums[2 * r];
+      for_row<float> (thread, columns, wide, [&] (uint64_t c, auto width) {
+        constexpr unsigned n = decltype (width)::n;
+        Pack<float, n> x = load<n> (kept + r * columns + c);
+        for (unsigned i = 0; i < n; i++)
+          x.v[i] /= sums[2 * r];
+        store<n> (kept + r * columns + c, x);
+      });
       if (thread == 0)
         losses[r] = logf (sums[2 * r]) - sums[2 * r + 1];
     }
@@ -177,16 +233,22 @@ loss_rows_kernel (float *losses, float *kept, const float *sums, uint64_t rows, 
 template <typename T>
 KERNEL
 loss_grad_kernel (T *d_logits, const float *kept, const int32_t *targets, float scale,
-                  uint64_t rows, uint64_t columns, uint64_t valid, uint64_t from)
+                  uint64_t rows, uint64_t columns, uint64_t valid, uint64_t from, bool wide)
 {
   for (uint64_t r = BLOCK_ID; r < rows; r += N_BLOCKS)
     PHASE
     {
       const uint64_t target = (uint64_t)targets[r] - from;
-      for (uint64_t c = thread; c < columns; c += BLOCK) {
-        const float hit = c == target && target < valid ? 1 : 0;
-        d_logits[r * columns + c] = from_float<T> (scale * (kept[r * columns + c] - hit));
-      }
+      for_row<T> (thread, columns, wide, [&] (uint64_t c, auto width) {
+        constexpr unsigned n = decltype (width)::n;
+        const Pack<float, n> p = load<n> (kept + r * columns + c);
+        Pack<T, n> result;
+        for (unsigned i = 0; i < n; i++) {
+          const float hit = c + i == target && target < valid ? 1 : 0;
+          result.v[i] = from_float<T> (scale * (p.v[i] - hit));
+        }
+        store<n> (d_logits + r * columns + c, result);
+      });
     }
 }
 
@@ -215,14 +277,14 @@ cuda_loss_exponentials (float *kept, float *sums, const float *maximum, const gi
                         guint64 rows, guint64 columns, guint64 valid, guint64 from)
 {
   LAUNCH (loss_exponentials_kernel, blocks_for_rows (rows), cuda_kernels.stream, kept, sums,
-          maximum, targets, rows, columns, valid, from);
+          maximum, targets, rows, columns, valid, from, has_wide_rows<float> (columns, kept));
 }
 
 extern "C" void
 cuda_loss_rows (float *losses, float *kept, const float *sums, guint64 rows, guint64 columns)
 {
   LAUNCH (loss_rows_kernel, blocks_for_rows (rows), cuda_kernels.stream, losses, kept, sums, rows,
-          columns);
+          columns, has_wide_rows<float> (columns, kept));
 }
 
 extern "C" void
@@ -231,37 +293,51 @@ cuda_sum (float *out, const float *values, guint64 count)
   LAUNCH (sum_kernel, 1, cuda_kernels.stream, out, values, count);
 }
 
+/* Of scores and probabilities alike; kept ones have rows of their own length. */
+template <typename T>
+static bool
+has_wide_tile (const CudaTile *tile, const float *scores, const void *probabilities,
+               const void *other)
+{
+  return has_wide_rows<T> (tile->n_keys, scores, probabilities, other)
+         && tile->seq % wide_count<T> == 0;
+}
+
 #define EXPORT(T, P)                                                                               \
   extern "C" void P##_softmax (const CudaTile *tile, const float *scores, void *probabilities,     \
                                float *lse, void *kept)                                             \
   {                                                                                                \
     LAUNCH (softmax_kernel<T>, blocks_for_rows (tile->heads * tile->count), cuda_kernels.stream,   \
-            *tile, scores, (T *)probabilities, lse, (T *)kept);                                    \
+            *tile, scores, (T *)probabilities, lse, (T *)kept,                                     \
+            has_wide_tile<T> (tile, scores, probabilities, kept));                                 \
   }                                                                                                \
   extern "C" void P##_softmax_rebuild (const CudaTile *tile, const float *scores,                  \
                                        void *probabilities, const float *lse, const void *kept)    \
   {                                                                                                \
     LAUNCH (softmax_rebuild_kernel<T>, blocks_for_rows (tile->heads * tile->count),                \
-            cuda_kernels.stream, *tile, scores, (T *)probabilities, lse, (const T *)kept);         \
+            cuda_kernels.stream, *tile, scores, (T *)probabilities, lse, (const T *)kept,          \
+            has_wide_tile<T> (tile, scores, probabilities, kept));                                 \
   }                                                                                                \
   extern "C" void P##_softmax_grad (const CudaTile *tile, const void *probabilities,               \
                                     const float *d, void *d_scores)                                \
   {                                                                                                \
     LAUNCH (softmax_grad_kernel<T>, blocks_for_rows (tile->heads * tile->count),                   \
-            cuda_kernels.stream, *tile, (const T *)probabilities, d, (T *)d_scores);               \
+            cuda_kernels.stream, *tile, (const T *)probabilities, d, (T *)d_scores,                \
+            has_wide_tile<T> (tile, d, probabilities, d_scores));                                  \
   }                                                                                                \
   extern "C" void P##_loss_maximum (float *maximum, const void *logits, guint64 rows,              \
                                     guint64 columns, guint64 valid)                                \
   {                                                                                                \
     LAUNCH (loss_maximum_kernel<T>, blocks_for_rows (rows), cuda_kernels.stream, maximum,          \
-            (const T *)logits, rows, columns, valid);                                              \
+            (const T *)logits, rows, columns, valid, has_wide_rows<T> (columns, logits));          \
   }                                                                                                \
   extern "C" void P##_loss_grad (void *d_logits, const float *kept, const gint32 *targets,         \
                                  float scale, guint64 rows, guint64 columns, guint64 valid,        \
                                  guint64 from)                                                     \
   {                                                                                                \
     LAUNCH (loss_grad_kernel<T>, blocks_for_rows (rows), cuda_kernels.stream, (T *)d_logits, kept, \
-            targets, scale, rows, columns, valid, from);                                           \
+            targets, scale, rows, columns, valid, from,                                            \
+            has_wide_rows<T> (columns, d_logits, kept));                                           \
   }
 EXPORT (float, f32)
 EXPORT (Bf16, bf16)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """plait calibrate on this host, as a user runs it: kept whole through kill -9, slow devices named.
 
-usage: calibrate.py PLAIT kill|kill_all|slow|forms
+usage: calibrate.py PLAIT kill|kill_all|slow|forms|device
 """
 import json
 import os
@@ -148,9 +148,99 @@ def forms():
         run([PLAIT, *words, "--db", database], expect=2)
 
 
+# A device that the planner can price: nearly as slow as the emulation, and with a rate for bf16.
+EMULATED = {"gpus": """[gpu]
+product = emulated GPU
+generation = cpu
+sm_count = 3
+source = the test double
+[peak]
+fp32 = 20GFLOP/s
+bf16 = 20GFLOP/s
+source = what lets small programs into a short budget
+[memory]
+bandwidth = 10GB/s
+usable = 4GiB
+usable_reading = cuda
+source = the test double
+""", "machines": """[machine]
+name = emulated GPUs
+gpu = emulated
+gpus_per_node = 2
+source = the test double
+[links]
+wiring = shm
+link_rate = 1000MB/s
+"""}
+
+
+def catalog():
+    for kind, text in EMULATED.items():
+        os.makedirs(os.path.join("catalog", kind), exist_ok=True)
+        with open(os.path.join("catalog", kind, "emulated.ini"), "w", encoding="utf-8") as file:
+            file.write(text)
+    return os.path.abspath("catalog")
+
+
+# What the emulated libraries keep of the device: tests/emu/stream.hh; cuBLAS gets 32 MiB more from us.
+EMULATED_MIB = {"context": 301, "workspace": 7 + 32, "communicator": 67}
+
+
+def device():
+    """The cuda backend on the emulated device: measured, stored, fitted, shown; times are those of the device's clock."""
+    for ranks in (1, 2):
+        database = os.path.join(os.getcwd(), f"device-{ranks}.db")
+        made, points = measure_device(database, ranks)
+        resident = {item: amount or 0 for _, item, kind, _, amount in points if kind == "resident"}
+        check_resident(made, resident, ranks)
+        fitted = [p for p in made.get("parameters", []) if p["source"] == "fitted" and p["value"] != p["prior"]]
+        check(len(fitted) > 0, f"{ranks} ranks: nothing was fitted")
+        compare_steps(ranks, points)
+        show = [PLAIT, "calibrate", "--show", made.get("name", ""), "--db", database]
+        check(answer(show).get("parameters") == made.get("parameters"), f"{ranks} ranks: --show differs")
+        shown = run(show).stdout
+        check("cublas_workspace" in shown and "39 MiB" in shown and "CUDA" in shown, f"{ranks} ranks: --show prints {shown[:200]}")
+
+
+def measure_device(database, ranks):
+    """What was made, and what is stored; a busy host measures little in two seconds, and goes on with the rest."""
+    wanted = {"gemm", "attention", "adam", "step", "launch"} if ranks == 1 else {"step"}
+    for i, budget in enumerate(("2s", "4s", "8s")):
+        made = answer([PLAIT, "calibrate", "--backend", "cuda", "--catalog", catalog(), "--machine", "emulated", "--ranks", str(ranks),
+                       "--budget", budget, "--name", f"emulated{'-' * i}", "--db", database, "--quiet"])
+        points = rows(database, "SELECT benchmark, item, kind, measured_s, measured_bytes FROM calibration_point "
+                                "WHERE status = 'measured'")
+        kinds = {kind for _, _, kind, _, _ in points}
+        talks = ranks == 1 or kinds & {"all_reduce", "all_gather", "reduce_scatter", "message"}
+        if wanted <= kinds and talks:
+            return made, points
+    check(False, f"{ranks} ranks: only {kinds} were measured")
+    return made, points
+
+
+def check_resident(made, resident, ranks):
+    check(made.get("resident_bytes") == resident, f"{ranks} ranks: resident are {made.get('resident_bytes')}, stored {resident}")
+    for name, mib in EMULATED_MIB.items():
+        talks = name == "communicator"
+        want, cells = (mib << 20 if ranks > 1 or not talks else 0), 1024 if ranks > 1 and talks else 0  # cells: what ranks agree over
+        check(want <= resident.get(name, -1) <= want + cells, f"{ranks} ranks, {name}: {resident.get(name)} bytes, expected {want}")
+    values = {p["name"]: p["value"] for p in made.get("parameters", [])}
+    workspace = values.get("gpu emulated: cublas_workspace", 0)  # to four digits
+    check(abs(workspace / (39 << 20) - 1) < 1e-3, f"{ranks} ranks: the calibration's workspace is {workspace}")
+
+
+def compare_steps(ranks, points):
+    """A step is no shorter than its ops at their least times."""
+    steps = {name: seconds for name, _, kind, seconds, _ in points if kind == "step"}
+    sums = {name: seconds for name, _, kind, seconds, _ in points if kind == "sum"}
+    check(len(steps) > 0, f"{ranks} ranks: no program was measured")
+    for name, seconds in sums.items():
+        check(0 < seconds < steps[name], f"{ranks} ranks, {name}: a step of {steps[name]} s, its ops {seconds} s")
+
+
 if shutil.which("mpirun") is None:
     sys.exit(77)
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    {"kill": kill, "kill_all": kill_all, "slow": slow, "forms": forms}[WHAT]()
+    {"kill": kill, "kill_all": kill_all, "slow": slow, "forms": forms, "device": device}[WHAT]()
 sys.exit(1 if failures else 0)

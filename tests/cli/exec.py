@@ -173,6 +173,12 @@ def absent():
         check(done.returncode == 3 and len(lines) == 1 and words in lines[0],
               f"{setting}={value}: exit {done.returncode}, said {lines}")
         check(done.stdout == "", f"{setting}={value}: stdout {done.stdout}")
+    for devices, ranks, code, words in (("0", "2", 3, "no GPU"), ("1", "2", 2, "this node is 1")):
+        done = subprocess.run([PLAIT, "calibrate", "--backend", BACKEND, "--ranks", ranks, "--db", "absent.db"], capture_output=True,
+                              text=True, timeout=60, env={**os.environ, "PLAIT_EMU_DEVICES": devices})
+        lines = done.stderr.strip().splitlines()
+        check(done.returncode == code and len(lines) == 1 and words in lines[0] and not os.path.exists("absent.db"),
+              f"calibrate with {devices} devices: exit {done.returncode}, said {lines}")
     done = subprocess.run(command(1, "tp=1", "--dry-run"), capture_output=True, text=True, timeout=60,
                           env={**os.environ, "PLAIT_EMU_DRIVER": "0"})
     check(done.returncode == 0, f"a dry run needs no GPU: exit {done.returncode}, {done.stderr}")

@@ -43,6 +43,7 @@ cublasStatus_t
 cublasCreate (cublasHandle_t *out)
 {
   *out = new cublasContext{ NULL };
+  emu_take (EMU_CUBLAS_BYTES);
   return CUBLAS_STATUS_SUCCESS;
 }
 

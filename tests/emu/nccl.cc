@@ -50,6 +50,7 @@ make (MPI_Comm mpi, const ncclConfig_t *config, ncclComm_t *out)
   comm->aborted = false;
   comm->polls = config->blocking ? 0 : 2;
   *out = comm;
+  emu_take (EMU_COMMUNICATOR_BYTES);
   return config->blocking ? ncclSuccess : ncclInProgress;
 }
 
@@ -118,6 +119,7 @@ ncclResult_t
 ncclCommDestroy (ncclComm_t comm)
 {
   MPI_Comm_free (&comm->mpi);
+  emu_take (-EMU_COMMUNICATOR_BYTES);
   delete comm;
   return ncclSuccess;
 }

@@ -41,7 +41,14 @@ struct Region {
 static std::vector<CUstream_st *> streams;
 static std::map<void *, Region> regions;
 static size_t used_bytes;
+static long long context_bytes; /* 0: there is none yet */
 static uint32_t dice = 1;
+
+void
+emu_take (long long bytes)
+{
+  used_bytes += (size_t)bytes;
+}
 
 static const char *
 setting (const char *name, const char *fallback)
@@ -66,26 +73,29 @@ protect (int how)
     mprotect (entry.second.pages, entry.second.page_bytes, how);
 }
 
-/* Runs pieces of work of streams picked at random until none can go on. */
-static void
+/* Runs pieces of work of streams picked at random until none can go on. FALSE: nothing went on. */
+static bool
 progress ()
 {
+  bool moved = false;
   std::vector<CUstream_st *> able (streams);
   if (std::all_of (streams.begin (), streams.end (),
                    [] (const CUstream_st *s) { return s->work.empty (); }))
-    return;
+    return false;
   protect (PROT_READ | PROT_WRITE);
   while (!able.empty ()) {
     size_t pick = roll ((uint32_t)able.size ());
     CUstream_st *stream = able[pick];
     if (!stream->work.empty () && stream->work.front () ()) {
       stream->work.pop_front ();
+      moved = true;
       able = streams; /* whoever waited may go on now */
     } else {
       able.erase (able.begin () + (long)pick);
     }
   }
   protect (PROT_NONE);
+  return moved;
 }
 
 void
@@ -208,6 +218,8 @@ cudaSetDevice (int)
 {
   dice = (uint32_t)atoi (setting ("PLAIT_EMU_SEED", "1")) * 2654435761u + (uint32_t)getpid ();
   dice |= 1;
+  emu_take (EMU_CONTEXT_BYTES - context_bytes);
+  context_bytes = EMU_CONTEXT_BYTES;
   return cudaSuccess;
 }
 
@@ -295,9 +307,10 @@ cudaStreamDestroy (cudaStream_t stream)
 cudaError_t
 cudaStreamQuery (cudaStream_t stream)
 {
-  progress ();
+  static unsigned idle; /* times in a row that nothing went on */
+  idle = progress () ? 0 : std::min (idle + 1, 5u);
   if (!stream->work.empty ())
-    usleep (20); /* other ranks want the core */
+    usleep (20u << idle); /* other ranks want the core */
   return stream->work.empty () ? cudaSuccess : cudaErrorNotReady;
 }
 

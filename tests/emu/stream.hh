@@ -4,3 +4,9 @@
 #include <functional>
 /* @work returns TRUE when it is done; FALSE: try again when something else has moved. */
 void emu_enqueue_until (cudaStream_t stream, std::function<bool ()> work);
+/* Device memory that libraries take for themselves, or give back. */
+void emu_take (long long bytes);
+/* Figures that tests know again; odd ones, so that sums tell what is in them. */
+#define EMU_CONTEXT_BYTES      (301LL << 20)
+#define EMU_CUBLAS_BYTES       (7LL << 20)
+#define EMU_COMMUNICATOR_BYTES (67LL << 20)

@@ -47,8 +47,8 @@ typedef struct {
   guint64 rows, columns;
 } Size;
 static const Size sizes[]
-    = { { "1x1", 1, 1 },       { "1x7", 1, 7 },       { "3x13", 3, 13 },    { "5x64", 5, 64 },
-        { "17x257", 17, 257 }, { "33x300", 33, 300 }, { "2x1031", 2, 1031 } };
+    = { { "1x1", 1, 1 },       { "1x7", 1, 7 },       { "3x13", 3, 13 },     { "5x64", 5, 64 },
+        { "17x257", 17, 257 }, { "33x300", 33, 300 }, { "2x1031", 2, 1031 }, { "7x232", 7, 232 } };
 
 typedef struct {
   const Size *size;
@@ -520,11 +520,9 @@ test_one_attention (Setting *s, const Shape *t, gboolean keeps, guint64 scratch_
 static void
 test_attention (Setting *s)
 {
-  static const Shape shapes[] = { { 1, 1, 1, 1, 1, 0 },
-                                  { 2, 3, 3, 5, 7, 0 },
-                                  { 1, 6, 2, 4, 37, 0 },
-                                  { 2, 4, 1, 3, 67, 5 },
-                                  { 1, 4, 2, 8, 70, 70 } };
+  static const Shape shapes[]
+      = { { 1, 1, 1, 1, 1, 0 },  { 2, 3, 3, 5, 7, 0 },   { 1, 6, 2, 4, 37, 0 },
+          { 2, 4, 1, 3, 67, 5 }, { 1, 4, 2, 8, 70, 70 }, { 2, 4, 2, 8, 40, 11 } };
   for (gsize i = 0; i < G_N_ELEMENTS (shapes); i++)
     for (guint keeps = 0; keeps < 2; keeps++) {
       const Shape *t = &shapes[i];
