@@ -50,7 +50,7 @@ node (TopoLinkClass link_class, double bytes_per_s, guint32 ranks)
                            .ranks_per_domain = ranks,
                            .ranks_per_domain_max = ranks,
                            .link_class = (guint16)link_class,
-                           .nvls = link_class >= TOPO_LINK_CLASS_NVLINK4,
+                           .nvls = link_class >= TOPO_LINK_CLASS_NVLINK4 && ranks >= 5,
                            .intra_bytes_per_s = bytes_per_s };
 }
 

@@ -3,6 +3,7 @@
 #include "base/philox.h"
 #include "tests/topo_util.h"
 #include "topo/contention.h"
+#include "topo/link_facts.h"
 
 /* An H100 board with @n_nics NICs of 400 Gb/s, one switch per GPU or pair of GPUs; more [network]. */
 static TopoMachine *
@@ -20,7 +21,7 @@ board (guint n_nics, const char *network, GError **error)
   g_autoptr (BaseIni) ini = base_ini_new_from_data (text->str, -1, "x.ini", error);
   assert_non_null (ini);
   TopoGpu *gpu = topo_gpu_load (catalog, "h100-sxm-80g", error);
-  return topo_machine_new_from_ini (ini, "x", gpu, error);
+  return topo_machine_new_from_ini (catalog, ini, "x", gpu, error);
 }
 
 typedef struct {
@@ -286,7 +287,10 @@ static void
 plain_capacities (const TopoMachine *machine, double *out)
 {
   PlainLoad capacity;
-  double uplink = topo_pcie_x16_bytes_per_s (machine->pcie_generation);
+  TopoLinkFacts facts;
+  g_autoptr (BaseCatalog) catalog = open_catalog ();
+  assert_true (topo_link_facts_init (&facts, catalog, NULL));
+  double uplink = topo_link_facts_pcie (&facts, machine->pcie_generation);
   for (guint i = 0; i < 8; i++) {
     for (guint way = 0; way < N_WAYS; way++) {
       capacity.gpu[i][way] = machine->pcie_bytes_per_s;

@@ -215,7 +215,8 @@ describe (Groups *groups, TopoGroupShape *out)
     add_all_groups (groups, out);
   }
   share_inside (groups, out);
-  out->nvls = machine->nvls && out->link_class != TOPO_LINK_CLASS_NONE
+  out->nvls = machine->nvls && out->ranks_per_domain >= machine->nvls_from_gpus
+              && out->link_class != TOPO_LINK_CLASS_NONE
               && !topo_link_class_is_pcie ((TopoLinkClass)out->link_class);
   share_outside (groups, out);
 }
