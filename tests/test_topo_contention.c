@@ -104,6 +104,42 @@ test_group (void **state)
   assert_string_equal (inter, c->inter_link);
 }
 
+/* What a member sends when the first link that several share fills up: a member sends 1/(g-1) of it
+ * to each other. */
+static void
+test_alltoall (void **state)
+{
+  static const struct {
+    const char *machine;
+    guint32 world, stride, size;
+    double bytes_per_s;
+  } cases[] = {
+    /* four below a switch, of which each sends 4/7 up: 63 / (16/7) */
+    { "rtx-pro-6000-8x-pcie", 8, 1, 8, 27.5625e9 },
+    /* below one switch nothing is shared */
+    { "rtx-pro-6000-8x-pcie", 8, 1, 4, 0 },
+    /* {0,2,4,6} {1,3,5,7}: four below a switch, of which each sends 2/3 up: 63 / (8/3) */
+    { "rtx-pro-6000-8x-pcie", 8, 2, 4, 23.625e9 },
+    /* {0,4} {1,5} {2,6} {3,7}: all four up */
+    { "rtx-pro-6000-8x-pcie", 8, 4, 2, 15.75e9 },
+    /* two below a switch, each 2/3 up, or 6/7: 31 / (4/3), 31 / (12/7) */
+    { "l40s-8x-pcie", 8, 1, 4, 23.25e9 },
+    { "l40s-8x-pcie", 8, 1, 8, 31e9 * 7 / 12 },
+    { "l40s-8x-pcie", 8, 1, 2, 0 },
+    /* two below a CPU, each 2/3 to the other CPU: 10 / (4/3); over NVLink nothing of it */
+    { "a100-pcie-nvlink", 4, 1, 4, 7.5e9 },
+    { "a100-pcie-nvlink", 4, 1, 2, 0 },
+    { "hgx-h100", 16, 1, 16, 0 },
+    { "dgx-1v-16g", 8, 1, 8, 0 },
+  };
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    TopoGroupShape shape;
+    g_autoptr (TopoMachine) machine = load_machine (cases[i].machine);
+    topo_group_shape (machine, cases[i].world, cases[i].stride, cases[i].size, &shape);
+    assert_near (shape.alltoall_bytes_per_s, cases[i].bytes_per_s, 1e-12);
+  }
+}
+
 static void
 test_spine_in_words (void **state)
 {
@@ -415,9 +451,9 @@ int
 main (void)
 {
   const struct CMUnitTest fixed[] = {
-    cmocka_unit_test (test_spine_in_words), cmocka_unit_test (test_bad_ratio),
-    cmocka_unit_test (test_closed_forms),   cmocka_unit_test (test_plain_hosts),
-    cmocka_unit_test (test_laws),
+    cmocka_unit_test (test_alltoall),    cmocka_unit_test (test_spine_in_words),
+    cmocka_unit_test (test_bad_ratio),   cmocka_unit_test (test_closed_forms),
+    cmocka_unit_test (test_plain_hosts), cmocka_unit_test (test_laws),
   };
   struct CMUnitTest tests[G_N_ELEMENTS (fixed) + G_N_ELEMENTS (groups)] = { 0 };
   guint n = 0;

@@ -196,6 +196,7 @@ share_inside (const Groups *groups, TopoGroupShape *shape)
   shape->crosses_socket = share.subset.crosses_socket;
   shape->intra_link = share.bottleneck;
   shape->intra_link_bytes_per_s = share.shared_bytes_per_s;
+  shape->alltoall_bytes_per_s = share.alltoall_bytes_per_s;
 }
 
 static void
@@ -251,5 +252,6 @@ topo_group_shape_through_host (const TopoMachine *machine, TopoGroupShape *shape
       = (guint16)topo_link_class_of (topo_link_kind_of_pcie (machine->pcie_generation), TRUE);
   shape->intra_bytes_per_s = machine->pcie_bytes_per_s;
   shape->intra_link = NULL;
+  shape->alltoall_bytes_per_s = 0;
   return TRUE;
 }

@@ -13,6 +13,7 @@ require_shape (const TopoMachine *machine, const TopoGroupShape *shape)
   fuzz_require (k * shape->ranks_per_domain_max >= shape->ranks);
   fuzz_require (shape->intra_bytes_per_s >= 0 && isfinite (shape->intra_bytes_per_s));
   fuzz_require (shape->inter_bytes_per_s >= 0 && isfinite (shape->inter_bytes_per_s));
+  fuzz_require (shape->alltoall_bytes_per_s >= 0 && isfinite (shape->alltoall_bytes_per_s));
   g_autofree char *text = topo_group_bottleneck (machine, shape);
   fuzz_require (*text != '\0');
 }
