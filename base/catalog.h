@@ -23,6 +23,15 @@ BaseCatalog *base_catalog_new (const char *dir, GError **error);
 void base_catalog_free (BaseCatalog *catalog);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (BaseCatalog, base_catalog_free)
 
+/*
+ * What @make makes of the catalog's files, made once and kept with it. A failure is not kept.
+ * @key: static, one per @make. @make must not call this itself. Safe in several threads.
+ * Returns: (borrowed) or NULL.
+ */
+typedef gpointer (*BaseCatalogMake) (const BaseCatalog *catalog, GError **error);
+gconstpointer base_catalog_once (const BaseCatalog *catalog, const char *key, BaseCatalogMake make,
+                                 GDestroyNotify destroy, GError **error);
+
 /* Slugs of @kind, sorted, each once. Returns: (owned) strv. */
 char **base_catalog_list (const BaseCatalog *catalog, const char *kind);
 

@@ -101,20 +101,30 @@ read_inter_socket (BaseIni *ini, TopoLinkFacts *facts, GError **error)
          && read_rate (ini, "amd", "rate", &facts->amd_bytes_per_s, error);
 }
 
-gboolean
-topo_link_facts_init (TopoLinkFacts *facts, const BaseCatalog *catalog, GError **error)
+static gpointer
+read_all (const BaseCatalog *catalog, GError **error)
 {
   static const struct {
     const char *slug;
     gboolean (*read) (BaseIni *ini, TopoLinkFacts *facts, GError **error);
   } files[]
       = { { "pcie", read_pcie }, { "nvlink", read_nvlink }, { "inter-socket", read_inter_socket } };
-  memset (facts, 0, sizeof *facts);
+  g_autofree TopoLinkFacts *facts = g_new0 (TopoLinkFacts, 1);
   for (guint i = 0; i < G_N_ELEMENTS (files); i++) {
     g_autoptr (BaseIni) ini = base_catalog_open (catalog, "links", files[i].slug, error);
     if (ini == NULL || !files[i].read (ini, facts, error) || !base_ini_finish (ini, NULL, error))
-      return FALSE;
+      return NULL;
   }
+  return g_steal_pointer (&facts);
+}
+
+gboolean
+topo_link_facts_init (TopoLinkFacts *facts, const BaseCatalog *catalog, GError **error)
+{
+  const TopoLinkFacts *kept = base_catalog_once (catalog, "link facts", read_all, g_free, error);
+  if (kept == NULL)
+    return FALSE;
+  *facts = *kept;
   return TRUE;
 }
 

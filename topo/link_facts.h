@@ -1,7 +1,7 @@
 /* topo/link_facts.h - what the catalog says of links by their kind, whichever machine has them.
  *
  * catalog/links/pcie.ini, nvlink.ini and inter-socket.ini, each number with its source; a user's
- * catalog folder may replace any of them. Read once per machine or description.
+ * catalog folder may replace any of them. Read once per catalog.
  */
 #pragma once
 #include "base/catalog.h"
