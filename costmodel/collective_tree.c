@@ -4,9 +4,11 @@
  *
  * WN is the hierarchical floor: every GPU carries its 1/g of the data over its own NIC; NCCL 2.8 and
  * before stay at a ring's (n-1)/n in place of (k-1)/k. Inside one domain a tree cannot be told from a
- * ring in measured times. Source: reference "collective-model" §2. R is a tree's depth log2 k times that of two domains: an inner domain waits
- * for the later of two children and passes whole chunks on (docs/model.md; found on the four, 16 and
- * 32 nodes that were published, not fitted).
+ * ring in measured times. Source: reference "collective-model" §2.
+ *
+ * R is log2 k, the depth of the tree, times that of two domains: an inner domain waits for the later
+ * of two children and passes whole chunks on. Seen on the 4, 16 and 32 nodes that were published;
+ * no number is fitted to it (docs/model.md).
  */
 #include "costmodel/collective-private.h"
 
