@@ -100,6 +100,12 @@ allow("calibration", "memory", "allocated_extra communicator sigma_assumed sigma
 allow("calibration", "profile", "attention_portable host_layer memory_factor need need_changing overlap_dp overlap_ep overlap_tp overlap_wgrad "
       "p2p_host reserved sigma sigma_need", "missing", DEFAULTED)
 allow("calibration", "gpu", "embed norm rope act_mul add cross_entropy adam", "missing", "nobody measured this kernel: as the bytes say")
+allow("calibration", "gpu", "embed_backward norm_backward rope_backward act_mul_backward cross_entropy_backward", "missing",
+      "nobody measured this kernel's backward: as its forward")
+allow("calibration", "gpu", "attention_tile", "missing zero", "a causal mask cuts no tile")
+allow("calibration", "link", " ".join(f"{op}_{size}" for op in ("all_reduce", "all_gather", "reduce_scatter")
+                                      for size in ("16k", "512k", "16m", "256m")), "missing", "the formula, unchanged")
+allow("calibration", "collective", "alltoall_uplink", "missing zero", "rings' numbers speak for an all-to-all")
 allow("calibration", "profile", "step_corrections overhead", "missing", "all corrections; no overhead")
 allow("calibration", "profile", "step_corrections overhead", "zero", "the effect is absent")
 allow("calibration", "profile", "attention_portable host_layer overlap_dp overlap_ep overlap_tp overlap_wgrad p2p_host", "zero",
