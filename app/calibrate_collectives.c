@@ -264,7 +264,26 @@ cross_validate (Work *work, GError **error)
 
 /* ---- a log of which three points are seen ---- */
 
-/* The smallest, the one nearest to 1 MiB and the largest of the curve with most rows in @fold. */
+/* The row of @curve in @fold that is smallest (@direction < 0) or largest. */
+static guint
+end_of_curve (const Work *work, const guint *folds, guint fold, guint curve, gint direction)
+{
+  guint found = 0;
+  double best = -INFINITY;
+
+  for (guint i = 0; i < work->rows.rows->len; i++) {
+    const CollectiveRow *row = &g_array_index (work->rows.rows, CollectiveRow, i);
+
+    if (folds[i] == fold && row->curve == curve && direction * row->bytes > best)
+      best = direction * row->bytes, found = i;
+  }
+  return found;
+}
+
+/*
+ * The smallest, the largest and, of the others, the one nearest to 1 MiB of the curve with most rows
+ * in @fold: three different sizes.
+ */
 static gboolean
 choose_points (const Work *work, const guint *folds, guint fold, guint *out)
 {
@@ -280,21 +299,20 @@ choose_points (const Work *work, const guint *folds, guint fold, guint *out)
   if (n_curves == 0 || counts[best] < 5
       || g_array_index (work->rows.curves, CollectiveCurve, best).shape.domains < 2)
     return FALSE;
-  double near = INFINITY, least = INFINITY, most = -1;
+  double near = INFINITY;
+  out[0] = end_of_curve (work, folds, fold, best, -1);
+  out[2] = end_of_curve (work, folds, fold, best, 1);
+  double least = g_array_index (work->rows.rows, CollectiveRow, out[0]).bytes;
+  double most = g_array_index (work->rows.rows, CollectiveRow, out[2]).bytes;
   for (guint i = 0; i < work->rows.rows->len; i++) {
     const CollectiveRow *row = &g_array_index (work->rows.rows, CollectiveRow, i);
     double distance = fabs (log2 (MAX (row->bytes, 1)) - 20);
 
-    if (folds[i] != fold || row->curve != best)
-      continue;
-    if (row->bytes < least)
-      least = row->bytes, out[0] = i;
-    if (distance < near)
+    if (folds[i] == fold && row->curve == best && row->bytes > least && row->bytes < most
+        && distance < near)
       near = distance, out[1] = i;
-    if (row->bytes > most)
-      most = row->bytes, out[2] = i;
   }
-  return TRUE;
+  return isfinite (near);
 }
 
 /* What three points of a fabric can move: its own numbers and how its pipelines fill. */

@@ -13,9 +13,29 @@
 
 G_DEFINE_QUARK (base_catalog_error_quark, base_catalog_error)
 
+/* What base_catalog_once() has made. */
+typedef struct {
+  GMutex lock;
+  GHashTable *by_key; /* static key -> Kept; under lock */
+} Shelf;
+
+typedef struct {
+  gpointer value;
+  GDestroyNotify destroy;
+} Kept;
+
 struct _BaseCatalog {
   GPtrArray *dirs; /* of char *, looked up in this order before the embedded files */
+  Shelf *shelf;    /* (owned) */
 };
+
+static void
+kept_free (gpointer data)
+{
+  Kept *kept = data;
+  kept->destroy (kept->value);
+  g_free (kept);
+}
 
 static gboolean
 add_dir (BaseCatalog *catalog, const char *dir, const char *origin, GError **error)
@@ -36,6 +56,9 @@ base_catalog_new (const char *dir, GError **error)
 {
   g_autoptr (BaseCatalog) catalog = g_new0 (BaseCatalog, 1);
   catalog->dirs = g_ptr_array_new_with_free_func (g_free);
+  catalog->shelf = g_new (Shelf, 1);
+  catalog->shelf->by_key = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, kept_free);
+  g_mutex_init (&catalog->shelf->lock);
 
   const char *from_environment = g_getenv ("PLAIT_CATALOG");
   if (from_environment != NULL && *from_environment == '\0')
@@ -52,7 +75,27 @@ base_catalog_free (BaseCatalog *catalog)
   if (catalog == NULL)
     return;
   g_ptr_array_unref (catalog->dirs);
+  g_hash_table_unref (catalog->shelf->by_key);
+  g_mutex_clear (&catalog->shelf->lock);
+  g_free (catalog->shelf);
   g_free (catalog);
+}
+
+gconstpointer
+base_catalog_once (const BaseCatalog *catalog, const char *key, BaseCatalogMake make,
+                   GDestroyNotify destroy, GError **error)
+{
+  g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&catalog->shelf->lock);
+  const Kept *found = g_hash_table_lookup (catalog->shelf->by_key, key);
+  if (found != NULL)
+    return found->value;
+  gpointer value = make (catalog, error);
+  if (value == NULL)
+    return NULL;
+  Kept *kept = g_new (Kept, 1);
+  *kept = (Kept){ value, destroy };
+  g_hash_table_insert (catalog->shelf->by_key, (gpointer)key, kept);
+  return value;
 }
 
 /* Adds the slug of file @name to the set @slugs, if it is an entry. */

@@ -1,6 +1,6 @@
 /* base/catalog.h - where facts are found: a folder of the user's first, the embedded one last.
  *
- * A catalog is a tree KIND/SLUG.ini (kinds: models machines gpus profiles calibrations
+ * A catalog is a tree KIND/SLUG.ini (kinds: models machines gpus links profiles calibrations
  * validation). Look-up order: the folder given with --catalog, $PLAIT_CATALOG, the GResource
  * /plait/catalog that every program links. An entry found earlier hides the same slug later.
  */
@@ -22,6 +22,15 @@ typedef struct _BaseCatalog BaseCatalog;
 BaseCatalog *base_catalog_new (const char *dir, GError **error);
 void base_catalog_free (BaseCatalog *catalog);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (BaseCatalog, base_catalog_free)
+
+/*
+ * What @make makes of the catalog's files, made once and kept with it. A failure is not kept.
+ * @key: static, one per @make. @make must not call this itself. Safe in several threads.
+ * Returns: (borrowed) or NULL.
+ */
+typedef gpointer (*BaseCatalogMake) (const BaseCatalog *catalog, GError **error);
+gconstpointer base_catalog_once (const BaseCatalog *catalog, const char *key, BaseCatalogMake make,
+                                 GDestroyNotify destroy, GError **error);
 
 /* Slugs of @kind, sorted, each once. Returns: (owned) strv. */
 char **base_catalog_list (const BaseCatalog *catalog, const char *kind);

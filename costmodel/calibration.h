@@ -97,6 +97,8 @@ typedef struct {
   double low_bandwidth_ratio;      /* of the bulk rate in the low-latency protocols, rings */
   double low_alltoall_ratio;       /* the same of an all-to-all, which knows LL only */
   double alltoall_low_bytes;       /* most bytes per peer in that protocol */
+  double alltoall_uplink_ratio;    /* of the peak of a PCIe link that many pairs share; 0: rings'
+                                      numbers speak for an all-to-all */
   double alltoall_bandwidth_ratio; /* of a ring's bandwidth in an all-to-all, bulk */
   double low_rise_ratio;  /* a low-latency hop that carries data over one that hardly does, */
   double low_rise_bytes;  /* half of the rise at this shard */

@@ -123,6 +123,7 @@ static const CostKey collective_keys[] = {
   RATIO ("low_bandwidth", CostCollectiveNumbers, low_bandwidth_ratio, 0.01, 2),
   RATIO ("low_alltoall", CostCollectiveNumbers, low_alltoall_ratio, 0.01, 2),
   BYTES ("alltoall_low", CostCollectiveNumbers, alltoall_low_bytes, 1e12),
+  OPTIONAL ("alltoall_uplink", CostCollectiveNumbers, alltoall_uplink_ratio, 0, 1.2, 0),
   RATIO ("alltoall_bandwidth", CostCollectiveNumbers, alltoall_bandwidth_ratio, 0.01, 2),
   RATIO ("low_rise", CostCollectiveNumbers, low_rise_ratio, 0, 20),
   BYTES ("low_rise_shard", CostCollectiveNumbers, low_rise_bytes, 1e12),

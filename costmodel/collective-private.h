@@ -10,10 +10,11 @@ typedef struct {
   double n, k, g;
   double base_s;
   double hop_s, network_hop_s;
-  double link_s_per_byte;    /* 1/B: achieved, inside the domain; unused when g = 1 */
-  double network_s_per_byte; /* 1/N: achieved, one GPU's NIC; INFINITY when unknown */
-  double delta;              /* local copy or reduction of a ring, in wire steps */
-  double alltoall_delta;     /* the same of an all-to-all */
+  double link_s_per_byte;            /* 1/B: achieved, inside the domain; unused when g = 1 */
+  double network_s_per_byte;         /* 1/N: achieved, one GPU's NIC; INFINITY when unknown */
+  double delta;                      /* local copy or reduction of a ring, in wire steps */
+  double alltoall_delta;             /* the same of an all-to-all */
+  double alltoall_shared_s_per_byte; /* of what a member sends inside: a shared link; 0 none */
   double alltoall_steps;
   double nvls_latency_s;
   double nvls_share;       /* 0: no NVLS for this group */

@@ -98,6 +98,10 @@ cost_wire_init (CostWire *wire, const CostNumbers *numbers, const TopoGroupShape
     = inverse_rate (fmin (numbers->fabric.bandwidth_ratio, 1), shape->inter_bytes_per_s),
     .delta = pcie ? 0 : numbers->step.collective_delta,
     .alltoall_delta = pcie ? 0 : link->alltoall_copy,
+    .alltoall_shared_s_per_byte
+    = shape->alltoall_bytes_per_s > 0 && numbers->collective.alltoall_uplink_ratio > 0
+          ? inverse_rate (numbers->collective.alltoall_uplink_ratio, shape->alltoall_bytes_per_s)
+          : 0,
     .alltoall_steps = numbers->step.alltoall_steps,
     .nvls_latency_s = numbers->step.nvls_latency_s,
     .nvls_share = shape->nvls ? numbers->nvls_share : 0,

@@ -3,19 +3,18 @@
  *   latency nvlsL in place of the steps inside   W = (1 + 1/g)/share   SN = 2 log2 k
  *   WN = 2(k-1)/(k g)
  *
- * From 5 GPUs of a domain up; only all-reduce gains. Source: reference "collective-model" §2, §3.
+ * From as many GPUs of a domain up as catalog/links/nvlink.ini says (TopoGroupShape.nvls); only
+ * all-reduce gains. Source: reference "collective-model" §2, §3.
  */
 #include "costmodel/collective-private.h"
 
 #include <math.h>
 
-#define MIN_GPUS 5 /* at 4 it gains nothing, on or off: link-and-gpu-facts §1, gain by GPU count */
-
 static gboolean
 price (const CostWire *wire, ModelCollectiveKind kind, CostWay *way)
 {
   double k = wire->k, g = wire->g;
-  if (kind != MODEL_COLLECTIVE_ALL_REDUCE || !(wire->nvls_share > 0) || g < MIN_GPUS
+  if (kind != MODEL_COLLECTIVE_ALL_REDUCE || !(wire->nvls_share > 0)
       || wire->protocol != COST_PROTOCOL_BULK)
     return FALSE;
   cost_way_set (way, wire, 0, (1 + 1 / g) / wire->nvls_share, 2 * log2 (k), 2 * (k - 1) / (k * g),

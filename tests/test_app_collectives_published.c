@@ -19,8 +19,9 @@ cross_validate (AppCollectiveCv cv, gboolean few_shot)
 }
 
 /* The bars: one node or rack on NVLink 3 to 5 6.5 %, a machine left out 7.5 %; over nodes 18 %, 10 %
- * once three points of a log were seen. At most 56 numbers, for 5,603 rows: the ten beyond the
- * prototype's 46 took a whole point off every bar that was left out (docs/model.md). */
+ * once three points of a log were seen. At most 57 numbers, for 5,603 rows: ten beyond the
+ * prototype's 46 took a whole point off every bar that was left out, and the share of an uplink that
+ * an all-to-all reaches halves the error of eight GPUs below two switches (docs/model.md). */
 static void
 test_published (void **state)
 {
@@ -30,7 +31,7 @@ test_published (void **state)
       "logs: NVLink %.2f %%, over nodes %.2f %%, three points %.2f %%; machine: %.2f %%\n",
       100 * logs->validation->nvlink.median_abs_err, 100 * logs->validation->network.median_abs_err,
       100 * logs->few_shot.median_abs_err, 100 * machines->validation->nvlink.median_abs_err);
-  assert_true (logs->parameters->len <= 56);
+  assert_true (logs->parameters->len <= 57);
   assert_true (logs->validation->nvlink.median_abs_err <= 0.065);
   assert_true (logs->validation->network.median_abs_err <= 0.18);
   assert_true (logs->few_shot.median_abs_err <= 0.10);

@@ -158,7 +158,8 @@ test_no_folder (void **state)
 static void
 test_embedded (void **state)
 {
-  static const char *const kinds[] = { "models", "machines", "gpus", "profiles", "calibrations" };
+  static const char *const kinds[]
+      = { "models", "machines", "gpus", "links", "profiles", "calibrations" };
   g_autoptr (BaseCatalog) catalog = base_catalog_new (NULL, NULL);
   for (gsize i = 0; i < G_N_ELEMENTS (kinds); i++) {
     g_auto (GStrv) slugs = base_catalog_list (catalog, kinds[i]);
@@ -171,6 +172,37 @@ test_embedded (void **state)
   }
 }
 
+static guint makings;
+
+static gpointer
+make_number (const BaseCatalog *catalog, GError **error)
+{
+  g_autoptr (BaseIni) ini = base_catalog_open (catalog, "testkind", "alone", error);
+  makings++;
+  return ini != NULL ? g_memdup2 (&makings, sizeof makings) : NULL;
+}
+
+/* Made once per catalog; what could not be made is tried again. */
+static void
+test_once (void **state)
+{
+  const Fixture *f = *state;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (BaseCatalog) first = base_catalog_new (f->first, NULL);
+  g_autoptr (BaseCatalog) second = base_catalog_new (f->second, NULL);
+  makings = 0;
+  for (guint i = 1; i <= 2; i++) {
+    g_clear_error (&error);
+    assert_null (base_catalog_once (first, "number", make_number, g_free, &error));
+    assert_non_null (error);
+    assert_int_equal (makings, i);
+  }
+  const guint *number = base_catalog_once (second, "number", make_number, g_free, NULL);
+  assert_int_equal (*number, 3);
+  assert_ptr_equal (base_catalog_once (second, "number", make_number, g_free, NULL), number);
+  assert_int_equal (makings, 3);
+}
+
 int
 main (void)
 {
@@ -181,6 +213,7 @@ main (void)
     cmocka_unit_test_setup_teardown (test_open_any, setup, teardown),
     cmocka_unit_test_setup_teardown (test_no_folder, setup, teardown),
     cmocka_unit_test_setup_teardown (test_embedded, setup, teardown),
+    cmocka_unit_test_setup_teardown (test_once, setup, teardown),
   };
   return cmocka_run_group_tests (tests, NULL, NULL);
 }

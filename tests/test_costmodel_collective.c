@@ -50,7 +50,7 @@ node (TopoLinkClass link_class, double bytes_per_s, guint32 ranks)
                            .ranks_per_domain = ranks,
                            .ranks_per_domain_max = ranks,
                            .link_class = (guint16)link_class,
-                           .nvls = link_class >= TOPO_LINK_CLASS_NVLINK4,
+                           .nvls = link_class >= TOPO_LINK_CLASS_NVLINK4 && ranks >= 5,
                            .intra_bytes_per_s = bytes_per_s };
 }
 
@@ -334,6 +334,44 @@ test_rise_by_hand (void **state)
   assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_GATHER, 32768), 24.08797e-6, 1e-6);
 }
 
+/*
+ * All-to-all of 1 GiB on 8 GPUs of PCIe 5 below two switches: base 3.839, hop 1.327 us, B = .4 x 63 =
+ * 25.2 GB/s; the uplinks fill up at 27.5625 GB/s a GPU, of which .8 are reached: 22.05.
+ *   L = 1.144 x 4 x 1.327 = 6.07235 us; T = GiB x 7/8 / 22.05e9 = 42608.8 us
+ *   3.839 + L + T + 2 sqrt (L T) = 1017.32: 43636.0 us
+ * by rings' numbers alone T = GiB x 7/8 / 25.2e9 = 37282.7, sqrt 951.62: 38244.2
+ * Two nodes of four, shared link 10 GB/s: inside GiB x 3/8 / 8e9 = 50331.6 us is more than
+ * GiB x 7/8 / 25.2e9; L = 1.144 x 3 x 1.327 + 5.249 = 9.80326; sqrt 1404.87: 51750.1 us
+ */
+static void
+test_alltoall_shares_uplinks (void **state)
+{
+  CostNumbers numbers = numbers_of (TOPO_LINK_CLASS_PCIE5, 3.839e-6, 1.327e-6, 0.4);
+  numbers.collective.alltoall_uplink_ratio = 0.8;
+  TopoGroupShape shape = node (TOPO_LINK_CLASS_PCIE5, 63e9, 8);
+  CostGroup group;
+  shape.alltoall_bytes_per_s = 27.5625e9;
+  cost_group_init (&group, &numbers, &shape);
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_TO_ALL, GIB), 43636.0e-6, 1e-5);
+  double gather_s = cost_collective_s (&group, MODEL_COLLECTIVE_ALL_GATHER, GIB);
+  shape.alltoall_bytes_per_s = 0;
+  cost_group_init (&group, &numbers, &shape);
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_TO_ALL, GIB), 38244.2e-6, 1e-5);
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_GATHER, GIB), gather_s, 1e-12);
+  /* a calibration that does not know the number counts nothing of it */
+  shape.alltoall_bytes_per_s = 27.5625e9;
+  numbers.collective.alltoall_uplink_ratio = 0;
+  cost_group_init (&group, &numbers, &shape);
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_TO_ALL, GIB), 38244.2e-6, 1e-5);
+  numbers.collective.alltoall_uplink_ratio = 0.8;
+  shape.domains = 2;
+  shape.ranks_per_domain = shape.ranks_per_domain_max = 4;
+  shape.inter_bytes_per_s = 50e9;
+  shape.alltoall_bytes_per_s = 10e9;
+  cost_group_init (&group, &numbers, &shape);
+  assert_near (cost_collective_s (&group, MODEL_COLLECTIVE_ALL_TO_ALL, GIB), 51750.1e-6, 1e-5);
+}
+
 /* NCCL 2.8: 2.5 times the fill, and a ring's bytes over the network. 2 nodes of 8, all-reduce of
  * 1 GiB: tree WN = 2 x 15/16/8: T = GiB x .234375/50e9 = 5033.16 us; W/B = GiB x (30 + .87)/16 /
  * 439.65e9 = 4712.03; L = 14 x .711 + 2 x 5.249 = 20.452; c = 5
@@ -362,6 +400,8 @@ test_old_nccl (void **state)
  * SHARP, all-reduce of 1 GiB over 2 nodes of 8 with NVLS .757, B = .977 x 450e9:
  *   L = 2 x .711 us + 31 us; T = max (1073741824 x 1.125 / .757 / 439.65e9 = 3629.49 us,
  *   1073741824 / 8 / 50e9 = 2684.35 us); t = 5.378 us + L + T = 3667.29 us
+ * over 2 nodes of 4, whose switches add nothing up, NIC 100 GB/s: a ring's halves inside,
+ *   T = 1073741824 x (6 + .87)/4 / 439.65e9 = 4194.59 us: 4232.39 us
  */
 static void
 test_forced_by_hand (void **state)
@@ -385,6 +425,12 @@ test_forced_by_hand (void **state)
   assert_near (cost_way_s (&way, 33554432), 685.291e-6, 1e-5);
   assert_true (cost_way_init_forced (&way, &numbers, &nodes, MODEL_COLLECTIVE_ALL_REDUCE, "sharp"));
   assert_near (cost_way_s (&way, 1073741824), 3667.29e-6, 1e-5);
+  TopoGroupShape few = node (TOPO_LINK_CLASS_NVLINK4, 450e9, 4);
+  few.ranks = 8;
+  few.domains = 2;
+  few.inter_bytes_per_s = 100e9;
+  assert_true (cost_way_init_forced (&way, &numbers, &few, MODEL_COLLECTIVE_ALL_REDUCE, "sharp"));
+  assert_near (cost_way_s (&way, 1073741824), 4232.39e-6, 1e-5);
   /* PAT is for one rank per node, and not for all-reduce; SHARP for all-reduce over nodes */
   assert_false (cost_way_init_forced (&way, &numbers, &nodes, MODEL_COLLECTIVE_ALL_GATHER, "pat"));
   assert_false (cost_way_init_forced (&way, &numbers, &lone, MODEL_COLLECTIVE_ALL_REDUCE, "pat"));
@@ -396,7 +442,7 @@ test_forced_by_hand (void **state)
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (bus_cases) + 11];
+  struct CMUnitTest tests[G_N_ELEMENTS (bus_cases) + 12];
   guint n = 0;
   for (gsize i = 0; i < G_N_ELEMENTS (bus_cases); i++)
     tests[n++] = (struct CMUnitTest){ .name = bus_cases[i].name,
@@ -412,6 +458,7 @@ main (void)
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_protocols_by_hand);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_broadcast_is_eager);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_rise_by_hand);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_alltoall_shares_uplinks);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_old_nccl);
   return _cmocka_run_group_tests ("costmodel_collective", tests, n, NULL, NULL);
 }

@@ -530,7 +530,7 @@ test_parts_sum (void **state)
 
 /*
  * Gradients of 8 data-parallel ranks cross the NICs while the cool-down's messages do: with
- * contention a plan is never faster, and the NIC is named.
+ * contention a plan is never faster, nor later than all that it names lost, and the NIC is named.
  */
 static void
 test_nic_is_shared (void **state)
@@ -554,6 +554,14 @@ test_nic_is_shared (void **state)
   assert_true (shared.links[0].traffic & 1u << SIM_TRAFFIC_BACK);
   assert_true (shared.slowed_s > 0);
   assert_true (shared.played_s > alone.played_s);
+  /* The step is late by no more than what was late in it; two kinds of traffic halve a NIC. */
+  double late_s = shared.slowed_s + shared.queued_s;
+  for (guint i = 0; i < shared.n_links; i++)
+    late_s += shared.links[i].lost_s;
+  assert_true (shared.played_s <= alone.played_s + late_s);
+  assert_true (alone.critical_s[COST_PART_P2P] > 0 && alone.critical_s[COST_PART_DP] > 0);
+  assert_true (shared.critical_s[COST_PART_P2P] <= 2 * alone.critical_s[COST_PART_P2P]);
+  assert_true (shared.critical_s[COST_PART_DP] <= 2 * alone.critical_s[COST_PART_DP]);
 }
 
 int

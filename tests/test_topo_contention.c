@@ -3,6 +3,7 @@
 #include "base/philox.h"
 #include "tests/topo_util.h"
 #include "topo/contention.h"
+#include "topo/link_facts.h"
 
 /* An H100 board with @n_nics NICs of 400 Gb/s, one switch per GPU or pair of GPUs; more [network]. */
 static TopoMachine *
@@ -20,7 +21,7 @@ board (guint n_nics, const char *network, GError **error)
   g_autoptr (BaseIni) ini = base_ini_new_from_data (text->str, -1, "x.ini", error);
   assert_non_null (ini);
   TopoGpu *gpu = topo_gpu_load (catalog, "h100-sxm-80g", error);
-  return topo_machine_new_from_ini (ini, "x", gpu, error);
+  return topo_machine_new_from_ini (catalog, ini, "x", gpu, error);
 }
 
 typedef struct {
@@ -101,6 +102,42 @@ test_group (void **state)
   assert_near (shape.inter_bytes_per_s, c->inter, 1e-12);
   assert_string_equal (intra, c->intra_link);
   assert_string_equal (inter, c->inter_link);
+}
+
+/* What a member sends when the first link that several share fills up: a member sends 1/(g-1) of it
+ * to each other. */
+static void
+test_alltoall (void **state)
+{
+  static const struct {
+    const char *machine;
+    guint32 world, stride, size;
+    double bytes_per_s;
+  } cases[] = {
+    /* four below a switch, of which each sends 4/7 up: 63 / (16/7) */
+    { "rtx-pro-6000-8x-pcie", 8, 1, 8, 27.5625e9 },
+    /* below one switch nothing is shared */
+    { "rtx-pro-6000-8x-pcie", 8, 1, 4, 0 },
+    /* {0,2,4,6} {1,3,5,7}: four below a switch, of which each sends 2/3 up: 63 / (8/3) */
+    { "rtx-pro-6000-8x-pcie", 8, 2, 4, 23.625e9 },
+    /* {0,4} {1,5} {2,6} {3,7}: all four up */
+    { "rtx-pro-6000-8x-pcie", 8, 4, 2, 15.75e9 },
+    /* two below a switch, each 2/3 up, or 6/7: 31 / (4/3), 31 / (12/7) */
+    { "l40s-8x-pcie", 8, 1, 4, 23.25e9 },
+    { "l40s-8x-pcie", 8, 1, 8, 31e9 * 7 / 12 },
+    { "l40s-8x-pcie", 8, 1, 2, 0 },
+    /* two below a CPU, each 2/3 to the other CPU: 10 / (4/3); over NVLink nothing of it */
+    { "a100-pcie-nvlink", 4, 1, 4, 7.5e9 },
+    { "a100-pcie-nvlink", 4, 1, 2, 0 },
+    { "hgx-h100", 16, 1, 16, 0 },
+    { "dgx-1v-16g", 8, 1, 8, 0 },
+  };
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    TopoGroupShape shape;
+    g_autoptr (TopoMachine) machine = load_machine (cases[i].machine);
+    topo_group_shape (machine, cases[i].world, cases[i].stride, cases[i].size, &shape);
+    assert_near (shape.alltoall_bytes_per_s, cases[i].bytes_per_s, 1e-12);
+  }
 }
 
 static void
@@ -286,7 +323,10 @@ static void
 plain_capacities (const TopoMachine *machine, double *out)
 {
   PlainLoad capacity;
-  double uplink = topo_pcie_x16_bytes_per_s (machine->pcie_generation);
+  TopoLinkFacts facts;
+  g_autoptr (BaseCatalog) catalog = open_catalog ();
+  assert_true (topo_link_facts_init (&facts, catalog, NULL));
+  double uplink = topo_link_facts_pcie (&facts, machine->pcie_generation);
   for (guint i = 0; i < 8; i++) {
     for (guint way = 0; way < N_WAYS; way++) {
       capacity.gpu[i][way] = machine->pcie_bytes_per_s;
@@ -411,9 +451,9 @@ int
 main (void)
 {
   const struct CMUnitTest fixed[] = {
-    cmocka_unit_test (test_spine_in_words), cmocka_unit_test (test_bad_ratio),
-    cmocka_unit_test (test_closed_forms),   cmocka_unit_test (test_plain_hosts),
-    cmocka_unit_test (test_laws),
+    cmocka_unit_test (test_alltoall),    cmocka_unit_test (test_spine_in_words),
+    cmocka_unit_test (test_bad_ratio),   cmocka_unit_test (test_closed_forms),
+    cmocka_unit_test (test_plain_hosts), cmocka_unit_test (test_laws),
   };
   struct CMUnitTest tests[G_N_ELEMENTS (fixed) + G_N_ELEMENTS (groups)] = { 0 };
   guint n = 0;

@@ -215,7 +215,7 @@ parse_machine (const char *text, GError **error)
     return NULL;
   TopoGpu *gpu = topo_gpu_load (catalog, "h100-sxm-80g", NULL);
   assert_non_null (gpu);
-  return topo_machine_new_from_ini (ini, "box", gpu, error);
+  return topo_machine_new_from_ini (catalog, ini, "box", gpu, error);
 }
 
 static void
@@ -259,7 +259,7 @@ test_cpu_rate (void **state)
                            cases[i].line);
     g_autoptr (BaseIni) ini = base_ini_new_from_data (text, -1, "x.ini", &error);
     TopoGpu *gpu = topo_gpu_load (catalog, "gb200", &error);
-    g_autoptr (TopoMachine) machine = topo_machine_new_from_ini (ini, "x", gpu, &error);
+    g_autoptr (TopoMachine) machine = topo_machine_new_from_ini (catalog, ini, "x", gpu, &error);
     assert_no_error (error);
     gint64 a = topo_graph_find (machine->graph, TOPO_VERTEX_GPU, 0);
     gint64 b = topo_graph_find (machine->graph, TOPO_VERTEX_CPU, 0);

@@ -15,11 +15,12 @@ typedef struct {
 static const ShapeCase shapes[] = {
   { "one_rank", "hgx-h100", 64, 8, 1, 1, 1, 1, "none", 0, 0, FALSE },
   { "tp8_in_node", "hgx-h100", 64, 1, 8, 1, 8, 8, "nvlink4", 450e9, 0, TRUE },
-  { "tp4_in_node", "hgx-h100", 64, 1, 4, 1, 4, 4, "nvlink4", 450e9, 0, TRUE },
+  /* a switch adds nothing up for fewer than 5 GPUs */
+  { "tp4_in_node", "hgx-h100", 64, 1, 4, 1, 4, 4, "nvlink4", 450e9, 0, FALSE },
   /* 8 x 400 Gb/s over 8 GPUs = 50 GB/s each */
   { "tp16_two_nodes", "hgx-h100", 64, 1, 16, 2, 8, 8, "nvlink4", 450e9, 50e9, TRUE },
   { "dp_over_nodes", "hgx-h100", 64, 8, 8, 8, 1, 1, "none", 0, 50e9, FALSE },
-  { "dp_two_per_node", "hgx-h100", 64, 4, 16, 8, 2, 2, "nvlink4", 450e9, 50e9, TRUE },
+  { "dp_two_per_node", "hgx-h100", 64, 4, 16, 8, 2, 2, "nvlink4", 450e9, 50e9, FALSE },
   { "everyone", "hgx-h100", 64, 1, 64, 8, 8, 8, "nvlink4", 450e9, 50e9, TRUE },
   /* 8 x 200 Gb/s = 25 GB/s each */
   { "tp16_dgx_a100", "dgx-a100-80g", 32, 1, 16, 2, 8, 8, "nvlink3", 300e9, 25e9, FALSE },
@@ -46,7 +47,7 @@ static const ShapeCase shapes[] = {
   { "rails_8_nics", "gcp-a3-mega", 16, 8, 2, 2, 1, 1, "none", 0, 25e9, FALSE },
   { "rails_4_nics", "gcp-a3-high", 16, 8, 2, 2, 1, 1, "none", 0, 12.5e9, FALSE },
   { "part_of_a_node", "hgx-h100", 6, 1, 6, 1, 6, 6, "nvlink4", 450e9, 0, TRUE },
-  { "part_of_a_node_dp", "hgx-h100", 6, 2, 3, 1, 3, 3, "nvlink4", 450e9, 0, TRUE },
+  { "part_of_a_node_dp", "hgx-h100", 6, 2, 3, 1, 3, 3, "nvlink4", 450e9, 0, FALSE },
   /* cube mesh: {0..3} has min cut 4 links (GPU 0 or 1), {4..7} too */
   { "dgx1v_tp4", "dgx-1v-16g", 8, 1, 4, 1, 4, 4, "nvlink2", 100e9, 0, FALSE },
   { "dgx1v_tp8", "dgx-1v-16g", 8, 1, 8, 1, 8, 8, "nvlink2", 150e9, 0, FALSE },
@@ -74,8 +75,8 @@ static const ShapeCase shapes[] = {
   { "mi300x_all", "mi300x-8x", 16, 1, 16, 2, 8, 8, "xgmi", 448e9, 50e9, FALSE },
   /* pipeline neighbours: tp 8 crosses nodes, tp 4 does so for half of the hops */
   { "p2p_node", "hgx-h100", 64, 8, 0, 2, 1, 1, "none", 0, 50e9, FALSE },
-  { "p2p_half", "hgx-h100", 64, 4, 0, 2, 1, 1, "nvlink4", 450e9, 50e9, TRUE },
-  { "p2p_inside", "hgx-h100", 8, 4, 0, 1, 2, 2, "nvlink4", 450e9, 0, TRUE },
+  { "p2p_half", "hgx-h100", 64, 4, 0, 2, 1, 1, "nvlink4", 450e9, 50e9, FALSE },
+  { "p2p_inside", "hgx-h100", 8, 4, 0, 1, 2, 2, "nvlink4", 450e9, 0, FALSE },
   /* of a p4d node only GPU 7 sends on, alone on its NIC */
   { "p2p_one_sender", "aws-p4d", 16, 1, 0, 2, 1, 1, "nvlink3", 300e9, 12.5e9, FALSE },
   /* first and last stage of 2 ranks on 16 GPUs: GPUs 0 and 1 share a NIC */
@@ -127,7 +128,7 @@ damaged_machine (const char *joined)
   assert_no_error (error);
   TopoGpu *gpu = topo_gpu_load (catalog, "h100-sxm-80g", &error);
   assert_no_error (error);
-  TopoMachine *machine = topo_machine_new_from_ini (ini, "x", gpu, &error);
+  TopoMachine *machine = topo_machine_new_from_ini (catalog, ini, "x", gpu, &error);
   assert_no_error (error);
   return machine;
 }
@@ -147,7 +148,7 @@ static const DamagedCase damaged[] = {
   { "damaged/all", "joined = 0-1, 3-7", 1, 8, "pcie5-sys", 63e9, TRUE, FALSE },
   { "damaged/pairs", "joined = 0-1, 3-7", 1, 2, "pcie5", 63e9, FALSE, FALSE },
   { "damaged/far_pairs", "joined = 0-1, 3-7", 4, 2, "pcie5-sys", 63e9, TRUE, FALSE },
-  { "damaged/two_boards", "joined = 0-3 | 4-7", 1, 4, "nvlink4", 450e9, FALSE, TRUE },
+  { "damaged/two_boards", "joined = 0-3 | 4-7", 1, 4, "nvlink4", 450e9, FALSE, FALSE },
   /* four pairs on the link between the CPUs */
   { "damaged/across_boards", "joined = 0-3 | 4-7", 4, 2, "pcie5-sys", 63e9 / 4, TRUE, FALSE },
   /* 16 of 18 links: 16 x 25 */

@@ -62,6 +62,7 @@ typedef struct {
   guint32 links_per_gpu;     /* unless WIRING_NONE */
   double direct_bytes_per_s; /* all links of one GPU, one direction; 0 without, NaN unknown */
   gboolean nvls;             /* the switch reduces (NVLink SHARP) */
+  guint32 nvls_from_gpus;    /* of a domain, where it reduces */
   guint pcie_generation;     /* 0 unknown */
   double pcie_bytes_per_s;   /* a GPU's own PCIe link, one direction; 0 unknown */
   TopoP2p p2p;
@@ -112,9 +113,9 @@ TopoMachine *topo_machine_load_unfinished (const BaseCatalog *catalog, const cha
  */
 TopoMachine *topo_machine_load_for_gpu (const BaseCatalog *catalog, const char *gpu_name,
                                         guint32 gpus_per_node, GError **error);
-/* @slug names it. @gpu: (owned, taken even on failure) */
-TopoMachine *topo_machine_new_from_ini (BaseIni *ini, const char *slug, TopoGpu *gpu,
-                                        GError **error);
+/* @catalog: of its links' facts. @slug names it. @gpu: (owned, taken even on failure) */
+TopoMachine *topo_machine_new_from_ini (const BaseCatalog *catalog, BaseIni *ini, const char *slug,
+                                        TopoGpu *gpu, GError **error);
 void topo_machine_free (TopoMachine *machine);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TopoMachine, topo_machine_free)
 

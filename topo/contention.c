@@ -103,13 +103,21 @@ is_worse (const TopoSubset *a, const TopoSubset *b)
   return a->link_class > b->link_class;
 }
 
+static double
+least_known (double a, double b)
+{
+  return a > 0 && (a < b || !(b > 0)) ? a : b;
+}
+
 void
 contention_fold (TopoNodeShare *out, const TopoNodeShare *candidate)
 {
   gboolean crosses = out->subset.crosses_socket || candidate->subset.crosses_socket;
+  double alltoall = least_known (out->alltoall_bytes_per_s, candidate->alltoall_bytes_per_s);
   if (is_worse (&candidate->subset, &out->subset))
     *out = *candidate;
   out->subset.crosses_socket = crosses;
+  out->alltoall_bytes_per_s = alltoall;
 }
 
 /* A set over links of its own, or over links of unknown rate, has its peak. */
@@ -170,6 +178,36 @@ fold_classes (const Loads *loads, TopoNodeShare *out)
   }
 }
 
+/*
+ * Every member sends at one rate, an equal part to each other member of its set: the first link to
+ * fill up bounds it, of those that carry more than one member sends. No solver needed: the worst-off
+ * set is one that this link stops.
+ */
+static double
+alltoall_bytes_per_s (Loads *loads, const TopoNodeSets *sets)
+{
+  const TopoPaths *paths = loads->paths;
+  double rate = INFINITY;
+  for (guint32 s = 0; s < sets->n_sets; s++) {
+    guint8 members[TOPO_MAX_GPUS_PER_NODE];
+    guint32 n = members_of (sets->sets[s], members);
+    TopoSubset subset;
+    if (n < 2)
+      continue;
+    topo_machine_subset (loads->machine, sets->sets[s], &subset);
+    for (guint32 i = 0; topo_link_class_is_pcie (subset.link_class) && i < n; i++)
+      for (guint32 j = 0; j < n; j++)
+        if (i != j)
+          load_span (loads, &paths->pairs[members[i] * paths->n_gpus + members[j]], 1.0 / (n - 1));
+  }
+  for (guint32 l = 0; l < paths->graph_links->len; l++) {
+    if (loads->load[l] > 1 + 1e-9)
+      rate = fmin (rate, capacity_of (paths, l) / loads->load[l]);
+    loads->load[l] = 0;
+  }
+  return isinf (rate) ? 0 : rate;
+}
+
 void
 topo_contention_node (const TopoMachine *machine, const TopoNodeSets *sets, TopoPattern pattern,
                       TopoNodeShare *out)
@@ -186,6 +224,8 @@ topo_contention_node (const TopoMachine *machine, const TopoNodeSets *sets, Topo
     add_set (&loads, sets->sets[i], pattern, out);
   if (loads.n_classes > 0)
     fold_classes (&loads, out);
+  if (loads.paths != NULL && pattern == TOPO_PATTERN_RING)
+    out->alltoall_bytes_per_s = alltoall_bytes_per_s (&loads, sets);
 }
 
 /* All senders load alike, so the worst-off is stopped by the first link to fill: no solver needed. */

@@ -12,8 +12,9 @@
  *              Plain Ethernet and boards without peer copies have no GPUDirect.
  *
  * A collective moves at the pace of its slowest hop. So a group is one flow, loading each link with
- * one unit per hop of a ring that crosses it (an all-to-all too: docs/contention.md), and a GPU's
- * network traffic is one flow, loading each of its n NICs and their paths with 1/n.
+ * one unit per hop of a ring that crosses it; in an all-to-all each pair of g members loads its path
+ * with 1/(g-1) of what a member sends. A GPU's network traffic is one flow, loading each of its n
+ * NICs and their paths with 1/n.
  * Flows share links max-min fairly (maxmin.h). Links of a mesh or bridge between members of a set
  * belong to that set alone: its minimum cut (machine_subset.c) is not divided.
  *
@@ -28,8 +29,8 @@ G_BEGIN_DECLS
 
 typedef enum {
   TOPO_PATTERN_RING,     /* neighbours, and the last to the first */
-  TOPO_PATTERN_ALLTOALL, /* every member to every other: single links only (node_loads.h); shares of
-                            groups of a kind take it as a ring */
+  TOPO_PATTERN_ALLTOALL, /* every member to every other: single links only (node_loads.h); for groups
+                            of a kind see alltoall_bytes_per_s */
   TOPO_PATTERN_CHAIN,    /* each member to the next, the last to none: pipeline neighbours */
 } TopoPattern;
 
@@ -50,11 +51,15 @@ typedef struct {
 
 /* The worst-off set. */
 typedef struct {
-  TopoSubset subset;          /* class of the set; its peak times (shared / alone) */
-  double shared_bytes_per_s;  /* rate of one GPU's traffic by link peaks, all sets acting */
-  double alone_bytes_per_s;   /* same, this set acting alone */
-  const TopoLink *bottleneck; /* (borrowed, nullable) of the graph; NULL: the set's own NVLinks, or
+  TopoSubset subset;           /* class of the set; its peak times (shared / alone) */
+  double shared_bytes_per_s;   /* rate of one GPU's traffic by link peaks, all sets acting */
+  double alone_bytes_per_s;    /* same, this set acting alone */
+  const TopoLink *bottleneck;  /* (borrowed, nullable) of the graph; NULL: the set's own NVLinks, or
                                  unknown rates */
+  double alltoall_bytes_per_s; /* RING only: where the members of all sets over PCIe send to all
+                                  others of their set, what a GPU sends when the first link of the
+                                  host that carries more than one sends fills up, by its peak;
+                                  0 no such link, or unknown */
 } TopoNodeShare;
 
 /*

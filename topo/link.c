@@ -1,7 +1,6 @@
 /* topo/link.c - names and families of links. */
 #include "topo/link.h"
 #include "base/suggest.h"
-#include <math.h>
 
 static const char *const kind_names[TOPO_LINK_N_KINDS + 1] = {
   [TOPO_LINK_NVLINK1] = "nvlink1", [TOPO_LINK_NVLINK2] = "nvlink2",
@@ -104,12 +103,6 @@ topo_link_kind_is_pcie (TopoLinkKind kind)
 }
 
 gboolean
-topo_link_kind_switch_reduces (TopoLinkKind kind)
-{
-  return kind == TOPO_LINK_NVLINK4 || kind == TOPO_LINK_NVLINK5;
-}
-
-gboolean
 topo_link_class_is_pcie (TopoLinkClass link_class)
 {
   return link_class >= TOPO_LINK_CLASS_PCIE3 && link_class <= TOPO_LINK_CLASS_PCIE6_SYS;
@@ -134,21 +127,4 @@ topo_link_kind_of_pcie (guint generation)
   if (generation < 3 || generation > 6)
     return TOPO_LINK_PCIE;
   return (TopoLinkKind)(TOPO_LINK_PCIE3 + (generation - 3));
-}
-
-double
-topo_pcie_x16_bytes_per_s (guint generation)
-{
-  switch (generation) {
-  case 3:
-    return 15.75e9;
-  case 4:
-    return 31e9;
-  case 5:
-    return 63e9;
-  case 6:
-    return 121e9;
-  default:
-    return NAN;
-  }
 }

@@ -82,8 +82,6 @@ gboolean topo_link_kind_from_name (const char *name, TopoLinkKind *out);
 /* NVLink, XGMI or ICI: a link between GPUs (or GPU and switch) that is not PCIe. */
 gboolean topo_link_kind_is_direct (TopoLinkKind kind);
 gboolean topo_link_kind_is_pcie (TopoLinkKind kind);
-/* Switches of such links can reduce (NVLink SHARP): since the third NVSwitch, that is NVLink 4. */
-gboolean topo_link_kind_switch_reduces (TopoLinkKind kind);
 gboolean topo_link_class_is_pcie (TopoLinkClass link_class); /* with or without "-sys" */
 
 /* Class of a group whose worst pair uses links of @kind. @sys: across sockets or through host
@@ -92,13 +90,6 @@ TopoLinkClass topo_link_class_of (TopoLinkKind kind, gboolean sys);
 
 /* TOPO_LINK_PCIE3 for 3, …; TOPO_LINK_PCIE for 0, an unknown generation. */
 TopoLinkKind topo_link_kind_of_pcie (guint generation);
-
-/*
- * PCIe x16, one direction, bytes per second: what TLPs of a large copy can carry.
- * Gen 3: 15.75 GB/s (8 GT/s, 128b/130b); 4: 31, 5: 63, 6: 121 (link table of the
- * ml-engineering network notes). NaN for another generation.
- */
-double topo_pcie_x16_bytes_per_s (guint generation);
 
 /* One directed link. Plain value. */
 typedef struct {

@@ -49,8 +49,8 @@ topo_reading_new_live (const TopoReadOptions *options, GError **error)
   gsize length = 0;
   g_autofree char *xml = discover (&length, error);
   g_autoptr (TopoReading) reading = reading_new (TOPO_FORMAT_LIVE, "live");
-  g_autoptr (Sketch) sketch = sketch_new ();
-  if (xml == NULL || !read_hwloc_xml (xml, length, reading, sketch, error))
+  g_autoptr (Sketch) sketch = sketch_new (options->catalog, error);
+  if (sketch == NULL || xml == NULL || !read_hwloc_xml (xml, length, reading, sketch, error))
     return NULL;
   g_free (sketch->source);
   sketch->source = g_strdup ("this host, by hwloc and NVML");

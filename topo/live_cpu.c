@@ -1,11 +1,12 @@
 /* topo/live_cpu.c - a host without GPUs as a machine: one "cpu" device per rank.
  *
- *   peak = hardware threads x clock x FLOP per cycle (two multiply-adds of the widest vector unit
- *          the CPU has: 64 FLOP with AVX-512, 32 with AVX2 and FMA, else 8); an upper bound, twice
- *          too high where two threads share a core. Threads: those this process may run on
- *   bandwidth = threads x clock x 4 bytes
+ *   peak = hardware threads x clock x FLOP per cycle of the widest vector unit the CPU has; an upper
+ *          bound, twice too high where two threads share a core. Threads: those this process may
+ *          run on
+ *   bandwidth = threads x clock x bytes per cycle
  *   usable = RAM / ranks
  *
+ * What a core does per cycle is catalog/links/host.ini's.
  * Nothing is timed: the same host always is the same machine, and what it reaches of these rates is
  * in the calibration. All of it is said to be assumed.
  */
@@ -15,9 +16,35 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What one core streams from and to memory per cycle, read and written together: STREAM copy of one
- * core is 8 to 14 GB/s on servers of 2 to 3.5 GHz. */
-#define STREAM_BYTES_PER_CYCLE 4
+/* What a core does per cycle. */
+typedef struct {
+  double memory_bytes; /* read and written together */
+  double avx512_flop, avx2_flop, other_flop;
+  double assumed_hertz; /* where the host does not tell its clock */
+} HostFacts;
+
+static gboolean
+host_facts_init (HostFacts *facts, const BaseCatalog *catalog, GError **error)
+{
+  const struct {
+    const char *group, *key;
+    BaseDim dim;
+    double min, max, *out;
+  } keys[] = { { "memory", "per_cycle", BASE_DIM_BYTES, 0.01, 1e4, &facts->memory_bytes },
+               { "peak", "avx512_per_cycle", BASE_DIM_COUNT, 1, 1e6, &facts->avx512_flop },
+               { "peak", "avx2_per_cycle", BASE_DIM_COUNT, 1, 1e6, &facts->avx2_flop },
+               { "peak", "other_per_cycle", BASE_DIM_COUNT, 1, 1e6, &facts->other_flop },
+               { "clock", "assumed", BASE_DIM_HERTZ, 1e6, 1e11, &facts->assumed_hertz } };
+  g_autoptr (BaseIni) ini = base_catalog_open (catalog, "links", "host", error);
+  if (ini == NULL)
+    return FALSE;
+  for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
+    if (base_ini_get_string (ini, keys[i].group, "source", error) == NULL
+        || !base_ini_get_number (ini, keys[i].group, keys[i].key, keys[i].dim, keys[i].min,
+                                 keys[i].max, keys[i].out, error))
+      return FALSE;
+  return base_ini_finish (ini, NULL, error);
+}
 
 static double
 two_digits (double value)
@@ -42,9 +69,9 @@ cpuinfo (const char *key)
   return NULL;
 }
 
-/* @out_known: (nullable) FALSE where the host does not tell, and 2 GHz are assumed. */
+/* @out_known: (nullable) FALSE where the host does not tell, and @facts answer. */
 static double
-clock_hertz (gboolean *out_known)
+clock_hertz (const HostFacts *facts, gboolean *out_known)
 {
   g_autofree char *text = NULL;
   gboolean known;
@@ -59,18 +86,19 @@ clock_hertz (gboolean *out_known)
   text = cpuinfo ("cpu MHz");
   double megahertz = text != NULL ? g_ascii_strtod (text, NULL) : 0;
   *out_known = megahertz > 0;
-  return *out_known ? two_digits (megahertz) * 1e6 : 2e9;
+  return *out_known ? two_digits (megahertz) * 1e6 : facts->assumed_hertz;
 }
 
-static guint
-flop_per_cycle (void)
+static double
+flop_per_cycle (const HostFacts *facts)
 {
   g_autofree char *flags = cpuinfo ("flags");
   g_auto (GStrv) words = g_strsplit (flags != NULL ? flags : "", " ", -1);
   const char *const *list = (const char *const *)words;
   if (g_strv_contains (list, "avx512f"))
-    return 64;
-  return g_strv_contains (list, "avx2") && g_strv_contains (list, "fma") ? 32 : 8;
+    return facts->avx512_flop;
+  return g_strv_contains (list, "avx2") && g_strv_contains (list, "fma") ? facts->avx2_flop
+                                                                         : facts->other_flop;
 }
 
 /* The clean name of the processor: INI values end at " #". (owned) */
@@ -85,41 +113,45 @@ processor (void)
 }
 
 static TopoGpu *
-cpu_device (guint32 ranks, GError **error)
+cpu_device (const HostFacts *facts, guint32 ranks, GError **error)
 {
   long pages = sysconf (_SC_PHYS_PAGES);
   double share = MAX ((double)base_cpus_count () / ranks, 1);
   guint64 usable = (guint64)MAX (pages, 1) * (guint64)sysconf (_SC_PAGESIZE) / ranks;
   gboolean clock_known = TRUE;
-  double clock = clock_hertz (&clock_known);
+  double clock = clock_hertz (facts, &clock_known);
   g_autofree char *name = processor ();
+  g_autofree char *assumed
+      = g_strdup_printf (" (not told, %g GHz assumed)", facts->assumed_hertz / 1e9);
   g_autofree char *text = g_strdup_printf (
       "[gpu]\nproduct = %s\ngeneration = cpu\nsm_count = %u\n"
       "source = this host: one of %u ranks\n"
       "[peak]\nfp32 = %.0fMFLOP/s\nsource = threads x clock%s x FLOP per cycle: an upper bound\n"
       "[memory]\nbandwidth = %.0fMB/s\nusable = %" G_GUINT64_FORMAT "B\nusable_reading = user\n"
       "source = what a core streams per cycle, installed RAM\n",
-      name, (guint)share, ranks, share * clock * flop_per_cycle () / 1e6,
-      clock_known ? "" : " (not told, 2 GHz assumed)", clock * STREAM_BYTES_PER_CYCLE * share / 1e6,
-      usable);
+      name, (guint)share, ranks, share * clock * flop_per_cycle (facts) / 1e6,
+      clock_known ? "" : assumed, clock * facts->memory_bytes * share / 1e6, usable);
   g_autoptr (BaseIni) ini = base_ini_new_from_data (text, -1, "this host", error);
   return ini != NULL ? topo_gpu_new_from_ini (ini, "cpu", error) : NULL;
 }
 
 static TopoMachine *
-cpu_machine (guint32 ranks, GError **error)
+cpu_machine (const BaseCatalog *catalog, guint32 ranks, GError **error)
 {
-  TopoGpu *device = cpu_device (ranks, error);
+  HostFacts facts;
+  if (!host_facts_init (&facts, catalog, error))
+    return NULL;
+  TopoGpu *device = cpu_device (&facts, ranks, error);
   g_autofree char *text = g_strdup_printf (
       "[machine]\nname = this host\ngpu = cpu\ngpus_per_node = %u\nsource = this host\n"
       "assumed = peak by clock and vector width, memory and shm rate by clock\n"
       "[links]\nwiring = shm\nlink_rate = %.0fMB/s\n",
-      ranks, clock_hertz (NULL) * STREAM_BYTES_PER_CYCLE / 2e6);
+      ranks, clock_hertz (&facts, NULL) * facts.memory_bytes / 2e6);
   if (device == NULL)
     return NULL;
   g_autoptr (BaseIni) ini = base_ini_new_from_data (text, -1, "this host", error);
   if (ini != NULL)
-    return topo_machine_new_from_ini (ini, "live", device, error);
+    return topo_machine_new_from_ini (catalog, ini, "live", device, error);
   topo_gpu_free (device);
   return NULL;
 }
@@ -143,5 +175,5 @@ topo_machine_new_live (const TopoReadOptions *options, guint32 ranks, GError **e
     g_propagate_error (error, g_steal_pointer (&unread));
     return NULL;
   }
-  return cpu_machine (ranks, error);
+  return cpu_machine (options->catalog, ranks, error);
 }

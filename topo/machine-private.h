@@ -2,6 +2,7 @@
 #pragma once
 #include "base/ini.h"
 #include "topo/cluster.h"
+#include "topo/link_facts.h"
 G_BEGIN_DECLS
 
 /* A NUMA node, host bridge or PCIe switch of one node, and what hangs below it. */
@@ -65,10 +66,10 @@ gboolean machine_read_joined (BaseIni *ini, TopoMachine *machine, GError **error
 guint32 machine_switch_links (const TopoMachine *machine, guint64 mask);
 
 /* [links], [pcie] with its places, [network]. */
-gboolean machine_read_links (BaseIni *ini, TopoMachine *machine, MachineLayout *layout,
-                             GError **error);
-gboolean machine_read_pcie (BaseIni *ini, TopoMachine *machine, MachineLayout *layout,
-                            GError **error);
+gboolean machine_read_links (BaseIni *ini, const TopoLinkFacts *facts, TopoMachine *machine,
+                             MachineLayout *layout, GError **error);
+gboolean machine_read_pcie (BaseIni *ini, const TopoLinkFacts *facts, TopoMachine *machine,
+                            MachineLayout *layout, GError **error);
 gboolean machine_read_network (BaseIni *ini, TopoMachine *machine, MachineLayout *layout,
                                GError **error);
 

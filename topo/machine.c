@@ -112,7 +112,8 @@ check_domain (BaseIni *ini, const TopoMachine *machine, GError **error)
 }
 
 TopoMachine *
-topo_machine_new_from_ini (BaseIni *ini, const char *slug, TopoGpu *gpu, GError **error)
+topo_machine_new_from_ini (const BaseCatalog *catalog, BaseIni *ini, const char *slug, TopoGpu *gpu,
+                           GError **error)
 {
   /* clang-format off */
   static const char *const known_keys[]
@@ -128,14 +129,17 @@ topo_machine_new_from_ini (BaseIni *ini, const char *slug, TopoGpu *gpu, GError 
   /* clang-format on */
   g_autoptr (TopoMachine) machine = g_new0 (TopoMachine, 1);
   g_auto (MachineLayout) layout;
+  TopoLinkFacts facts;
   machine_layout_init (&layout);
   machine->slug = g_strdup (slug);
   machine->gpu = gpu;
   machine->assumed = g_new0 (char *, 1);
-  if (!read_identity (ini, machine, error) || !machine_read_links (ini, machine, &layout, error)
+  if (!topo_link_facts_init (&facts, catalog, error) || !read_identity (ini, machine, error)
+      || !machine_read_links (ini, &facts, machine, &layout, error)
       || !check_domain (ini, machine, error) || !machine_read_network (ini, machine, &layout, error)
-      || !machine_read_pcie (ini, machine, &layout, error) || !read_price (ini, machine, error)
-      || !machine_read_measured (ini, machine, error) || !base_ini_finish (ini, known_keys, error))
+      || !machine_read_pcie (ini, &facts, machine, &layout, error)
+      || !read_price (ini, machine, error) || !machine_read_measured (ini, machine, error)
+      || !base_ini_finish (ini, known_keys, error))
     return NULL;
   if (machine_build_graph (machine, &layout, error)) {
     machine_fill_subsets (machine);
@@ -185,7 +189,7 @@ load_machine (const BaseCatalog *catalog, const char *name, const char *gpu_name
     return NULL;
   }
   g_autofree char *slug = is_file ? topo_slug_of_file (name) : g_strdup (name);
-  TopoMachine *machine = topo_machine_new_from_ini (ini, slug, gpu, error);
+  TopoMachine *machine = topo_machine_new_from_ini (catalog, ini, slug, gpu, error);
   if (machine != NULL && changes != NULL)
     topo_change_note (machine, changes);
   return machine;

@@ -5,7 +5,7 @@
 #define OLDEST_PCIE_GENERATION 3
 
 static TopoMachine *
-new_generic (TopoGpu *gpu, guint32 gpus_per_node, GError **error)
+new_generic (const BaseCatalog *catalog, TopoGpu *gpu, guint32 gpus_per_node, GError **error)
 {
   guint generation = gpu->pcie_generation == 0 ? OLDEST_PCIE_GENERATION : gpu->pcie_generation;
   g_autofree char *slug = g_strdup_printf ("%s-x%u", gpu->slug, gpus_per_node);
@@ -18,7 +18,7 @@ new_generic (TopoGpu *gpu, guint32 gpus_per_node, GError **error)
     topo_gpu_free (gpu);
     return NULL;
   }
-  TopoMachine *machine = topo_machine_new_from_ini (ini, slug, gpu, error);
+  TopoMachine *machine = topo_machine_new_from_ini (catalog, ini, slug, gpu, error);
   if (machine != NULL)
     machine_assume (machine, "only the card is known: %u on PCIe %u below one CPU, no NVLink",
                     gpus_per_node, generation);
@@ -33,7 +33,7 @@ topo_machine_load_for_gpu (const BaseCatalog *catalog, const char *gpu_name, gui
   if (gpu == NULL)
     return NULL;
   if (gpu->board == NULL)
-    return new_generic (g_steal_pointer (&gpu), gpus_per_node, error);
+    return new_generic (catalog, g_steal_pointer (&gpu), gpus_per_node, error);
   TopoMachine *machine = topo_machine_load (catalog, gpu->board, gpu_name, error);
   if (machine != NULL)
     machine_assume (machine, "only the card is known: the machine is taken to be '%s'", gpu->board);

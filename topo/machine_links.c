@@ -186,11 +186,11 @@ read_link_rates (BaseIni *ini, TopoMachine *machine, GError **error)
 }
 
 static gboolean
-check_nvls (BaseIni *ini, const TopoMachine *machine, GError **error)
+read_nvls (BaseIni *ini, const TopoLinkFacts *facts, TopoMachine *machine, GError **error)
 {
-  gboolean can
-      = machine->wiring == TOPO_WIRING_SWITCH && topo_link_kind_switch_reduces (machine->direct);
-  if (!machine->nvls || can)
+  if (machine->wiring == TOPO_WIRING_SWITCH)
+    machine->nvls_from_gpus = topo_link_facts_nvls_from (facts, machine->direct);
+  if (!machine->nvls || machine->nvls_from_gpus > 0)
     return TRUE;
   base_ini_set_error (ini, "links", "nvls", error,
                       "found yes, but only a switch for NVLink 4 or later can reduce");
@@ -198,7 +198,8 @@ check_nvls (BaseIni *ini, const TopoMachine *machine, GError **error)
 }
 
 gboolean
-machine_read_links (BaseIni *ini, TopoMachine *machine, MachineLayout *layout, GError **error)
+machine_read_links (BaseIni *ini, const TopoLinkFacts *facts, TopoMachine *machine,
+                    MachineLayout *layout, GError **error)
 {
   static const char *const wirings[]
       = { "none", "switch", "pairs", "links", "mesh", "torus", "shm", NULL };
@@ -210,8 +211,8 @@ machine_read_links (BaseIni *ini, TopoMachine *machine, MachineLayout *layout, G
     return FALSE;
   machine->wiring = (TopoWiring)wiring;
   if (machine->wiring == TOPO_WIRING_NONE)
-    return check_nvls (ini, machine, error);
-  return read_link_rates (ini, machine, error) && check_nvls (ini, machine, error)
+    return read_nvls (ini, facts, machine, error);
+  return read_link_rates (ini, machine, error) && read_nvls (ini, facts, machine, error)
          && base_ini_get_number_optional (ini, "links", "cpu_rate", BASE_DIM_BYTES_PER_SECOND, 1e6,
                                           MAX_RATE_BYTES_PER_S, &layout->cpu_bytes_per_s, error)
          && read_wiring (ini, machine, error);

@@ -71,30 +71,32 @@ read_generation (BaseIni *ini, const TopoMachine *machine, guint *out, GError **
 
 /* Generation and lanes of NICs or uplinks; the GPUs' generation and 16 lanes unless stated. */
 static gboolean
-read_link_of (BaseIni *ini, const char *generation_key, const char *lanes_key, guint generation,
-              guint *out_generation, double *out_bytes_per_s, GError **error)
+read_link_of (BaseIni *ini, const TopoLinkFacts *facts, const char *generation_key,
+              const char *lanes_key, guint generation, guint *out_generation,
+              double *out_bytes_per_s, GError **error)
 {
   guint64 own = generation, lanes = 16;
   if (!base_ini_get_count_optional (ini, "pcie", generation_key, 3, 6, &own, error)
       || !base_ini_get_count_optional (ini, "pcie", lanes_key, 1, 32, &lanes, error))
     return FALSE;
   *out_generation = (guint)own;
-  *out_bytes_per_s = topo_pcie_x16_bytes_per_s ((guint)own) * (double)lanes / 16;
+  *out_bytes_per_s = topo_link_facts_pcie (facts, (guint)own) * (double)lanes / 16;
   return TRUE;
 }
 
 static gboolean
-read_rates (BaseIni *ini, TopoMachine *machine, MachineLayout *layout, GError **error)
+read_rates (BaseIni *ini, const TopoLinkFacts *facts, TopoMachine *machine, MachineLayout *layout,
+            GError **error)
 {
   static const char *const reaches[] = { "none", "switch", "socket", NULL };
   guint64 lanes = 16;
   guint p2p = TOPO_P2P_SOCKET, generation = 0;
   base_ini_mark_used (ini, "pcie", "source");
   if (!read_generation (ini, machine, &generation, error)
-      || !read_link_of (ini, "uplink_generation", "uplink_lanes", generation,
+      || !read_link_of (ini, facts, "uplink_generation", "uplink_lanes", generation,
                         &layout->uplink_generation, &layout->uplink_bytes_per_s, error)
-      || !read_link_of (ini, "nic_generation", "nic_lanes", generation, &layout->nic_generation,
-                        &layout->nic_bytes_per_s, error)
+      || !read_link_of (ini, facts, "nic_generation", "nic_lanes", generation,
+                        &layout->nic_generation, &layout->nic_bytes_per_s, error)
       || !base_ini_get_count_optional (ini, "pcie", "lanes", 1, 32, &lanes, error)
       || !base_ini_get_enum_optional (ini, "pcie", "p2p", reaches, &p2p, error)
       || !base_ini_get_number_optional (ini, "pcie", "inter_socket", BASE_DIM_BYTES_PER_SECOND, 1e6,
@@ -103,14 +105,15 @@ read_rates (BaseIni *ini, TopoMachine *machine, MachineLayout *layout, GError **
     return FALSE;
   machine->pcie_generation = generation;
   if (generation != 0)
-    machine->pcie_bytes_per_s = topo_pcie_x16_bytes_per_s (generation) * (double)lanes / 16;
+    machine->pcie_bytes_per_s = topo_link_facts_pcie (facts, generation) * (double)lanes / 16;
   machine->p2p = (TopoP2p)p2p;
   layout->has_host = TRUE;
   return TRUE;
 }
 
 gboolean
-machine_read_pcie (BaseIni *ini, TopoMachine *machine, MachineLayout *layout, GError **error)
+machine_read_pcie (BaseIni *ini, const TopoLinkFacts *facts, TopoMachine *machine,
+                   MachineLayout *layout, GError **error)
 {
   guint64 gpus = 0, nics = 0;
   machine->inter_socket_bytes_per_s = NAN;
@@ -125,7 +128,7 @@ machine_read_pcie (BaseIni *ini, TopoMachine *machine, MachineLayout *layout, GE
                         "group is missing, expected it where not all GPUs are joined by a switch");
     return FALSE;
   }
-  if (!read_rates (ini, machine, layout, error)
+  if (!read_rates (ini, facts, machine, layout, error)
       || !machine_read_places (ini, machine, layout, &gpus, &nics, error)
       || !place_the_rest (ini, machine, layout, gpus, nics, error))
     return FALSE;

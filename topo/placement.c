@@ -196,6 +196,7 @@ share_inside (const Groups *groups, TopoGroupShape *shape)
   shape->crosses_socket = share.subset.crosses_socket;
   shape->intra_link = share.bottleneck;
   shape->intra_link_bytes_per_s = share.shared_bytes_per_s;
+  shape->alltoall_bytes_per_s = share.alltoall_bytes_per_s;
 }
 
 static void
@@ -215,7 +216,8 @@ describe (Groups *groups, TopoGroupShape *out)
     add_all_groups (groups, out);
   }
   share_inside (groups, out);
-  out->nvls = machine->nvls && out->link_class != TOPO_LINK_CLASS_NONE
+  out->nvls = machine->nvls && out->ranks_per_domain >= machine->nvls_from_gpus
+              && out->link_class != TOPO_LINK_CLASS_NONE
               && !topo_link_class_is_pcie ((TopoLinkClass)out->link_class);
   share_outside (groups, out);
 }
@@ -250,5 +252,6 @@ topo_group_shape_through_host (const TopoMachine *machine, TopoGroupShape *shape
       = (guint16)topo_link_class_of (topo_link_kind_of_pcie (machine->pcie_generation), TRUE);
   shape->intra_bytes_per_s = machine->pcie_bytes_per_s;
   shape->intra_link = NULL;
+  shape->alltoall_bytes_per_s = 0;
   return TRUE;
 }

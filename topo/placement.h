@@ -25,8 +25,11 @@ typedef struct {
   guint16 link_class;           /* TopoLinkClass of the worst pair inside a domain */
   guint16 fabric;               /* TopoFabric; meaningful when domains > 1 */
   gboolean crosses_socket;      /* PCIe classes: some pair inside a node spans NUMA nodes */
-  gboolean nvls;                /* the switch joining the members can reduce */
+  gboolean nvls;                /* the switch adds up an all-reduce of so many members */
   double intra_bytes_per_s;     /* peak one direction per GPU inside the domain; 0 if none */
+  double alltoall_bytes_per_s;  /* where a member sends to all others inside over PCIe, the rate at
+                                   which the first link of the host fills up, by its peak, all
+                                   siblings acting; 0: no link is shared, or unknown */
   double inter_bytes_per_s;     /* NIC rate per GPU, one direction, with all siblings sending;
                                    0 when domains == 1 or the network is unknown */
   /* What binds inside: the first link to fill up with all siblings acting, and a GPU's traffic by

@@ -180,26 +180,14 @@ walk_children (Walk *walk, const XmlNode *node, SketchPlace place)
   return TRUE;
 }
 
-/*
- * What NCCL takes for the link between sockets, by CPU (its src/graph/topo.cc, 2.30.7): Intel by
- * model number, AMD 16, Power 9 32, Arm 6 GB/s one way. NaN for others.
- */
 static double
-inter_socket_of (const XmlNode *cpu)
+inter_socket_of (const TopoLinkFacts *facts, const XmlNode *cpu)
 {
-  const char *vendor = xml_get (cpu, "vendor"), *arch = xml_get (cpu, "arch");
   guint64 model = 0, family = 0;
   gboolean known
       = xml_get_count (cpu, "modelid", &model) && xml_get_count (cpu, "familyid", &family);
-  if (g_strcmp0 (arch, "arm64") == 0)
-    return 6e9;
-  if (g_strcmp0 (arch, "ppc64") == 0)
-    return 32e9;
-  if (g_strcmp0 (vendor, "AuthenticAMD") == 0)
-    return 16e9;
-  if (g_strcmp0 (vendor, "GenuineIntel") != 0 || !known || family != 6)
-    return NAN;
-  return model >= 0xCF ? 40e9 : model >= 0x8F ? 22e9 : model >= 0x55 ? 10e9 : 6e9;
+  return topo_link_facts_inter_socket (facts, xml_get (cpu, "arch"), xml_get (cpu, "vendor"), known,
+                                       family, model);
 }
 
 static gboolean
@@ -218,7 +206,7 @@ walk_cpu (Walk *walk, const XmlNode *cpu)
   walk->host = host != NULL ? host : walk->host;
   guint numa = sketch_add_numa (sketch, told ? (gint32)number : -1, -1);
   if (isnan (sketch->inter_socket_bytes_per_s))
-    sketch->inter_socket_bytes_per_s = inter_socket_of (cpu);
+    sketch->inter_socket_bytes_per_s = inter_socket_of (&sketch->facts, cpu);
   return walk_children (walk, cpu, (SketchPlace){ (gint32)numa, -1, -1 });
 }
 
@@ -322,36 +310,23 @@ make_links_symmetric (Walk *walk)
     }
 }
 
-/*
- * NVLink generation and rate per link of a compute capability (link table of the ml-engineering
- * network notes): 6.0 20, 7.x, 8.0 and 9.0 25, 10.x 50 GB/s one way.
- */
+/* NVLink generation and rate per link, by the compute capability of the GPUs. */
 static void
 fill_nvlink_rate (Walk *walk)
 {
-  static const struct {
-    guint sm;
-    TopoLinkKind kind;
-    double bytes_per_s;
-  } rates[] = { { 60, TOPO_LINK_NVLINK1, 20e9 },  { 70, TOPO_LINK_NVLINK2, 25e9 },
-                { 80, TOPO_LINK_NVLINK3, 25e9 },  { 90, TOPO_LINK_NVLINK4, 25e9 },
-                { 100, TOPO_LINK_NVLINK5, 50e9 }, { 103, TOPO_LINK_NVLINK5, 50e9 } };
+  Sketch *sketch = walk->sketch;
   const XmlNode *gpu = walk->gpus->len > 0 ? g_array_index (walk->gpus, FoundGpu, 0).gpu : NULL;
   guint64 sm = 0;
-  if (gpu == NULL || walk->sketch->direct == TOPO_LINK_XGMI || xml_get (gpu, "gcn") != NULL
-      || !xml_get_count (gpu, "sm", &sm))
+  if (gpu == NULL || sketch->direct == TOPO_LINK_XGMI || xml_get (gpu, "gcn") != NULL
+      || !xml_get_count (gpu, "sm", &sm)
+      || !topo_link_facts_nvlink_of (&sketch->facts, sm, &sketch->direct,
+                                     &sketch->link_bytes_per_s))
     return;
-  for (guint i = 0; i < G_N_ELEMENTS (rates); i++) {
-    if (rates[i].sm != sm)
-      continue;
-    walk->sketch->direct = rates[i].kind;
-    walk->sketch->link_bytes_per_s = rates[i].bytes_per_s;
-    if (walk->cpu_links > 0)
-      walk->sketch->cpu_bytes_per_s
-          = MAX (walk->sketch->cpu_bytes_per_s, walk->cpu_links * rates[i].bytes_per_s);
-    reading_assume (walk->reading, "nvlink", "%s, %g GB/s per link and direction, by sm=%u",
-                    topo_link_kind_name (rates[i].kind), rates[i].bytes_per_s / 1e9, (guint)sm);
-  }
+  if (walk->cpu_links > 0)
+    sketch->cpu_bytes_per_s
+        = MAX (sketch->cpu_bytes_per_s, walk->cpu_links * sketch->link_bytes_per_s);
+  reading_assume (walk->reading, "nvlink", "%s, %g GB/s per link and direction, by sm=%u",
+                  topo_link_kind_name (sketch->direct), sketch->link_bytes_per_s / 1e9, (guint)sm);
 }
 
 /* Vendor and device of the GPUs, when all are alike. */

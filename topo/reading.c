@@ -188,8 +188,8 @@ fill (TopoReading *reading, const char *data, gsize length, const TopoReadOption
       GError **error)
 {
   if (graph_readers[reading->format] != NULL) {
-    g_autoptr (Sketch) sketch = sketch_new ();
-    return graph_readers[reading->format](data, length, reading, sketch, error)
+    g_autoptr (Sketch) sketch = sketch_new (options->catalog, error);
+    return sketch != NULL && graph_readers[reading->format](data, length, reading, sketch, error)
            && reading_finish (reading, sketch, options, error);
   }
   if (measurement_readers[reading->format] != NULL)

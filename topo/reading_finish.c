@@ -22,7 +22,7 @@ guess_gpu (TopoReading *reading, const Sketch *sketch, const BaseCatalog *catalo
            GError **error)
 {
   *out = NULL;
-  if (catalog == NULL || (sketch->gpu_pci_id == NULL && sketch->gpu_product == NULL))
+  if (sketch->gpu_pci_id == NULL && sketch->gpu_product == NULL)
     return TRUE;
   g_autoptr (TopoGpuTable) table = topo_gpu_table_new (catalog, error);
   if (table == NULL)
@@ -82,7 +82,8 @@ resolve_gpu (TopoReading *reading, const Sketch *sketch, const TopoReadOptions *
 static void
 halve_links (TopoReading *reading, Sketch *sketch, const TopoGpu *gpu, SketchWiring *wiring)
 {
-  guint most = gpu != NULL ? (gpu->has_direct ? gpu->direct_links : 0) : 18;
+  guint most = gpu != NULL ? (gpu->has_direct ? gpu->direct_links : 0)
+                           : topo_link_facts_most_links (&sketch->facts);
   if (reading->format != TOPO_FORMAT_HWLOC_XML || most == 0)
     return;
   gboolean too_many = wiring->wiring != TOPO_WIRING_NONE && wiring->links_per_gpu > most;
@@ -201,16 +202,18 @@ say_base (TopoReading *reading, const Sketch *sketch, BaseIni *base, const char 
 }
 
 static void
-say_nvls (TopoReading *reading, const TopoGpu *gpu, const SketchWiring *wiring)
+say_nvls (TopoReading *reading, const Sketch *sketch, const TopoGpu *gpu,
+          const SketchWiring *wiring)
 {
   if (wiring->wiring == TOPO_WIRING_SWITCH && gpu != NULL && gpu->has_direct
-      && topo_link_kind_switch_reduces (gpu->direct))
+      && topo_link_facts_nvls_from (&sketch->facts, gpu->direct) > 0)
     reading_assume (reading, "nvls", "yes: the switches of %s can reduce",
                     topo_link_kind_name (gpu->direct));
 }
 
 static gboolean
-build (TopoReading *reading, const Sketch *sketch, TopoGpu *gpu, BaseIni *base, GError **error)
+build (TopoReading *reading, const Sketch *sketch, const TopoReadOptions *options, TopoGpu *gpu,
+       BaseIni *base, GError **error)
 {
   reading->ini = sketch_to_ini (sketch, reading->name, gpu, base);
   g_autoptr (BaseIni) ini = base_ini_new_from_data (reading->ini, -1, reading->name, error);
@@ -218,7 +221,7 @@ build (TopoReading *reading, const Sketch *sketch, TopoGpu *gpu, BaseIni *base, 
     topo_gpu_free (gpu);
     return FALSE;
   }
-  reading->machine = topo_machine_new_from_ini (ini, reading->name,
+  reading->machine = topo_machine_new_from_ini (options->catalog, ini, reading->name,
                                                 gpu != NULL ? gpu : topo_gpu_new_unknown (), error);
   return reading->machine != NULL;
 }
@@ -259,12 +262,12 @@ reading_finish (TopoReading *reading, Sketch *sketch, const TopoReadOptions *opt
     reading_assume (reading, "links", "of %s", options->machine);
   else {
     say_wiring (reading, sketch, &wiring);
-    say_nvls (reading, gpu, &wiring);
+    say_nvls (reading, sketch, gpu, &wiring);
   }
   if (base != NULL)
     say_base (reading, sketch, base, options->machine);
   say_rates (reading, sketch, gpu, &wiring);
-  return build (reading, sketch, g_steal_pointer (&gpu), base, error);
+  return build (reading, sketch, options, g_steal_pointer (&gpu), base, error);
 }
 
 /* ---- machine files ---- */
@@ -303,7 +306,7 @@ reading_of_machine_file (BaseIni *ini, const char *slug, const TopoReadOptions *
     return NULL;
   g_autoptr (TopoReading) reading = reading_new (TOPO_FORMAT_MACHINE, slug);
   reading->ini = ini_to_text (ini, options->gpu != NULL ? gpu->slug : NULL);
-  reading->machine = topo_machine_new_from_ini (ini, slug, gpu, error);
+  reading->machine = topo_machine_new_from_ini (options->catalog, ini, slug, gpu, error);
   if (reading->machine == NULL)
     return NULL;
   if (topo_gpu_is_unknown (reading->machine->gpu))

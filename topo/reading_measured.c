@@ -203,7 +203,7 @@ reading_attach (TopoReading *reading, const TopoReadOptions *options, GError **e
                      : topo_gpu_load (options->catalog, whole->machine->gpu->slug, error);
   if (gpu == NULL)
     return FALSE;
-  reading->machine = topo_machine_new_from_ini (ini, whole->name, gpu, error);
+  reading->machine = topo_machine_new_from_ini (options->catalog, ini, whole->name, gpu, error);
   reading->ini = g_string_free (g_steal_pointer (&text), FALSE);
   if (n > 0)
     reading_note (reading, "%u measured curve%s attached to %s", n, n > 1 ? "s" : "",

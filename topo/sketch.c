@@ -4,13 +4,14 @@
 #include <math.h>
 #include <string.h>
 
-/* The most links any card with a switchless board has (H100, B200: NVLink tables of vendor). */
-#define MOST_LINKS_OF_A_CARD 18
-
 Sketch *
-sketch_new (void)
+sketch_new (const BaseCatalog *catalog, GError **error)
 {
+  TopoLinkFacts facts;
+  if (!topo_link_facts_init (&facts, catalog, error))
+    return NULL;
   Sketch *sketch = g_new0 (Sketch, 1);
+  sketch->facts = facts;
   sketch->numas = g_array_new (FALSE, TRUE, sizeof (SketchNuma));
   sketch->bridges = g_array_new (FALSE, TRUE, sizeof (SketchPlace));
   sketch->switches = g_array_new (FALSE, TRUE, sizeof (SketchDevice));
@@ -142,7 +143,7 @@ component_of (const Sketch *sketch, guint start)
 static gboolean
 is_switched (const Sketch *sketch, guint64 members, guint card_links)
 {
-  guint most = card_links > 0 ? card_links : MOST_LINKS_OF_A_CARD;
+  guint most = card_links > 0 ? card_links : topo_link_facts_most_links (&sketch->facts);
   guint16 own[SKETCH_MAX_DEVICES] = { 0 };
   gboolean too_many = FALSE;
   for (guint i = 0; i < sketch->n_gpus; i++) {

@@ -6,6 +6,7 @@
 #pragma once
 #include "base/ini.h"
 #include "topo/cluster.h"
+#include "topo/link_facts.h"
 G_BEGIN_DECLS
 
 #define SKETCH_MAX_DEVICES 64 /* GPUs, and NICs */
@@ -31,6 +32,7 @@ typedef struct {
 } SketchNuma;
 
 typedef struct {
+  TopoLinkFacts facts;
   guint n_gpus, n_nics;
   SketchDevice gpus[SKETCH_MAX_DEVICES], nics[SKETCH_MAX_DEVICES];
   GArray *numas;                                         /* (owned) of SketchNuma */
@@ -49,7 +51,8 @@ typedef struct {
   char *source;                    /* (owned) what the file is */
 } Sketch;
 
-Sketch *sketch_new (void);
+/* Empty. NULL: @catalog has no facts of links. */
+Sketch *sketch_new (const BaseCatalog *catalog, GError **error);
 void sketch_free (Sketch *sketch);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Sketch, sketch_free)
 

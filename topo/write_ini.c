@@ -127,7 +127,7 @@ append_links (GString *out, const Sketch *sketch, const TopoGpu *gpu)
     return;
   append_link_rates (out, sketch, &wiring, gpu);
   if (wiring.wiring == TOPO_WIRING_SWITCH && gpu != NULL && gpu->has_direct
-      && topo_link_kind_switch_reduces (gpu->direct))
+      && topo_link_facts_nvls_from (&sketch->facts, gpu->direct) > 0)
     g_string_append (out, "nvls = yes\n");
   if (sketch->cpu_bytes_per_s > 0)
     append_rate_key (out, "cpu_rate", sketch->cpu_bytes_per_s);

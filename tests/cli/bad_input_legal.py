@@ -105,6 +105,7 @@ allow("calibration", "gpu", "embed_backward norm_backward rope_backward act_mul_
 allow("calibration", "gpu", "attention_tile", "missing zero", "the kernel masks key by key")
 allow("calibration", "link", " ".join(f"{c}_{size}" for c in ("all_reduce", "all_gather", "reduce_scatter")
                                       for size in ("16k", "512k", "16m", "256m")), "missing", "as the formulas say")
+allow("calibration", "collective", "alltoall_uplink", "missing zero", "rings' numbers speak for an all-to-all")
 allow("calibration", "profile", "step_corrections overhead", "missing", "all corrections; no overhead")
 allow("calibration", "profile", "step_corrections overhead", "zero", "the effect is absent")
 allow("calibration", "profile", "attention_portable host_layer overlap_dp overlap_ep overlap_tp overlap_wgrad p2p_host", "zero",

@@ -1,19 +1,8 @@
 /* tests/fuzz/fuzz_machine.c - any bytes as a machine file and as a GPU file. What is accepted must
  * have a finished graph, sane rates, and shapes that add up. */
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_topo.h"
 #include "topo/placement.h"
 #include <math.h>
-
-/* Built once: the catalog and the card that every machine carries. */
-static BaseCatalog *
-shared_catalog (void)
-{
-  static BaseCatalog *catalog = NULL;
-  if (catalog == NULL)
-    catalog = base_catalog_new (NULL, NULL);
-  fuzz_require (catalog != NULL);
-  return catalog;
-}
 
 static void
 require_shape (const TopoMachine *machine, const TopoGroupShape *shape)
@@ -24,6 +13,7 @@ require_shape (const TopoMachine *machine, const TopoGroupShape *shape)
   fuzz_require (k * shape->ranks_per_domain_max >= shape->ranks);
   fuzz_require (shape->intra_bytes_per_s >= 0 && isfinite (shape->intra_bytes_per_s));
   fuzz_require (shape->inter_bytes_per_s >= 0 && isfinite (shape->inter_bytes_per_s));
+  fuzz_require (shape->alltoall_bytes_per_s >= 0 && isfinite (shape->alltoall_bytes_per_s));
   g_autofree char *text = topo_group_bottleneck (machine, shape);
   fuzz_require (*text != '\0');
 }
@@ -59,9 +49,10 @@ try_machine (const uint8_t *data, size_t size)
   fuzz_require_outcome (ini != NULL, &error);
   if (ini == NULL)
     return;
-  TopoGpu *gpu = topo_gpu_load (shared_catalog (), "h100-sxm-80g", NULL);
+  TopoGpu *gpu = topo_gpu_load (fuzz_catalog (), "h100-sxm-80g", NULL);
   fuzz_require (gpu != NULL);
-  g_autoptr (TopoMachine) machine = topo_machine_new_from_ini (ini, "fuzz", gpu, &error);
+  g_autoptr (TopoMachine) machine
+      = topo_machine_new_from_ini (fuzz_catalog (), ini, "fuzz", gpu, &error);
   fuzz_require_outcome (machine != NULL, &error);
   if (machine == NULL)
     return;

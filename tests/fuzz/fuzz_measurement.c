@@ -7,7 +7,7 @@ static void
 write_curves (const uint8_t *data, size_t size)
 {
   GError *error = NULL;
-  TopoReadOptions options = { NULL, NULL, NULL };
+  TopoReadOptions options = { fuzz_catalog (), NULL, NULL };
   if (topo_format_detect ((const char *)data, size) == TOPO_FORMAT_MACHINE)
     return;
   g_autoptr (TopoReading) reading
