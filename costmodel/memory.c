@@ -74,12 +74,14 @@ whole (double bytes)
   return (guint64)(gint64)bytes;
 }
 
-/* Beyond 2⁶⁰ bytes nothing fits: products stop there, so that sums cannot wrap round. */
+/* Beyond so many bytes nothing fits: products stop there, so that sums cannot wrap round. */
+#define MOST_BYTES (G_GUINT64_CONSTANT (1) << 60)
+
 static guint64
 times (guint64 count, guint64 bytes)
 {
-  guint64 product, most = G_GUINT64_CONSTANT (1) << 60;
-  return __builtin_mul_overflow (count, bytes, &product) || product > most ? most : product;
+  guint64 product;
+  return __builtin_mul_overflow (count, bytes, &product) ? MOST_BYTES : MIN (product, MOST_BYTES);
 }
 
 static void
@@ -206,31 +208,24 @@ waiting_logits (const CostMemoryPlan *plan, guint32 rank, guint64 in_flight)
   return most - 1;
 }
 
-/*
- * Activations at the end of the rank's warm-up: interleaved ranks have then done p micro-batches
- * of every chunk, and of chunk 0 as many more (or of the last chunk as many less) as the number in
- * flight differs from p·v. Exact for chunks that keep the same; chunks of unequal size can make a
- * later moment slightly larger.
- */
+/* Interleaved chunks may be of unequal size, and block:N recomputes unequal shares of them. */
 static guint64
-activation_bytes (const CostTemplate *tmpl, guint32 uniform, const CostStageMap *map,
-                  const CostStageClass *class, guint64 in_flight)
+activation_bytes (const CostMemoryPlan *plan, const CostStageClass *class, guint64 in_flight)
 {
+  const CostStageMap *map = plan->map;
   if (map->vpp == 1)
-    return times (in_flight, kept_bytes (tmpl, uniform, &class->content));
-  guint64 all = 0, per_chunk = (guint64)map->pp * map->vpp;
-  if (uniform == 1)
-    all = kept_bytes (tmpl, 1, &class->content);
-  else
-    for (guint32 chunk = 0; chunk < map->vpp; chunk++)
-      all += kept_bytes (tmpl, uniform, chunk_content (map, class->first_rank, chunk));
-  if (in_flight >= per_chunk)
-    return map->pp * all
-           + (in_flight - per_chunk)
-                 * kept_bytes (tmpl, uniform, chunk_content (map, class->first_rank, 0));
-  return map->pp * all
-         - (per_chunk - in_flight)
-               * kept_bytes (tmpl, uniform, chunk_content (map, class->first_rank, map->vpp - 1));
+    return times (in_flight, kept_bytes (plan->tmpl, plan->uniform, &class->content));
+  guint64 *kept = g_newa (guint64, map->vpp), most = MOST_BYTES / MAX (in_flight, 1);
+  gboolean is_even = TRUE;
+  for (guint32 chunk = 0; chunk < map->vpp; chunk++) {
+    const CostStageContent *content = chunk_content (map, class->first_rank, chunk);
+    kept[chunk] = MIN (kept_bytes (plan->tmpl, plan->uniform, content), most);
+    is_even = is_even && kept[chunk] == kept[0];
+  }
+  if (is_even)
+    return times (in_flight, kept[0]);
+  return model_schedule_interleaved_peak (map->pp, map->vpp, plan->microbatches, class->first_rank,
+                                          kept);
 }
 
 static guint64
@@ -440,9 +435,8 @@ cost_stage_kept_init (CostStageKept *out, const CostMemoryPlan *plan, const Cost
                              ? model_schedule_peak (list, class->first_rank, NULL, NULL)
                              : model_schedule_in_flight (map->schedule, map->pp, map->vpp,
                                                          plan->microbatches, class->first_rank);
-  out->activations_bytes
-      = list != NULL ? listed_bytes (plan, list, class->first_rank)
-                     : activation_bytes (tmpl, plan->uniform, map, class, out->in_flight_count);
+  out->activations_bytes = list != NULL ? listed_bytes (plan, list, class->first_rank)
+                                        : activation_bytes (plan, class, out->in_flight_count);
   out->activations_bytes += output_bytes (plan, class, out->in_flight_count);
   out->layer_work_bytes = layer_work_bytes (tmpl, plan->uniform, class);
   out->dummy_bytes = dummy_bytes (tmpl, class);
