@@ -40,6 +40,14 @@ validate_note_number (const ValidateCase *c, const char *flag)
   return value != NULL && end > value && number >= 0 && number <= G_MAXUINT32 ? number : NAN;
 }
 
+char *
+validate_note_word (const ValidateCase *c, const char *flag)
+{
+  const char *value = find_flag (c, flag);
+
+  return value != NULL ? g_strndup (value, strcspn (value, " ,;\"")) : NULL;
+}
+
 static guint32
 count_or (const ValidateCase *c, const char *flag, guint32 fallback)
 {
@@ -66,12 +74,27 @@ fill_latent_attention (const ValidateCase *c, ModelAttention *a)
   a->v_head_dim = count_or (c, "v-head-dim", 128);
 }
 
+/* Multi-token prediction: layers like the last one, behind it. Their norms and the projection of two
+ * hidden states to one are not counted. */
+static void
+add_prediction_layers (const ValidateCase *c, ModelArch *arch)
+{
+  double n = validate_note_number (c, "mtp-num-layers");
+
+  if (!(n >= 1 && n <= arch->layers))
+    return;
+  arch->runs[arch->n_runs - 1].count += (guint32)n;
+  arch->layers += (guint32)n;
+  arch->prediction_layers = (guint32)n;
+}
+
 void
 validate_fill_from_notes (const ValidateCase *c, ModelArch *arch)
 {
   double dropout = validate_note_number (c, "hidden-dropout");
 
   fill_latent_attention (c, &arch->attention);
+  add_prediction_layers (c, arch);
   if (!isnan (dropout))
     arch->dropout = MIN (dropout, 1);
   if (find_flag (c, "normalization") != NULL)

@@ -6,8 +6,9 @@
 #include "model/program.h"
 #include <string.h>
 
-#define MAX_CHUNKS 64 /* per rank in a user's own order (model/schedule_file.c) */
-#define FP32_BYTES 4
+#define MAX_CHUNKS    64 /* per rank in a user's own order (model/schedule_file.c) */
+#define FP32_BYTES    4
+#define LAYERS_ON_GPU 3 /* where activations are offloaded */
 
 static const char *const kind_names[COST_MEMORY_N_KINDS] = {
   [COST_MEMORY_WEIGHTS] = "weights",
@@ -228,6 +229,32 @@ activation_bytes (const CostMemoryPlan *plan, const CostStageClass *class, guint
                                           kept);
 }
 
+/*
+ * Offloaded, layer by layer on streams of their own: of all layers in flight the GPU holds the one
+ * at work, the one coming back for the next backward and the one of the last forward going out;
+ * embedding and head keep what they keep.
+ */
+static guint64
+offloaded_bytes (const CostMemoryPlan *plan, const CostStageClass *class, guint64 in_flight)
+{
+  const CostTemplate *tmpl = plan->tmpl;
+  const CostStageContent *content = &class->content;
+  guint64 layer = 0, ends = 0;
+  for (guint kind = 0; kind < tmpl->n_kinds; kind++) {
+    guint32 plain = content->blocks[kind] - content->recomputed[kind];
+    if (content->recomputed[kind] > 0)
+      layer = MAX (layer, tmpl->blocks[kind].memory.kept_bytes);
+    if (plain > 0)
+      layer = MAX (layer, tmpl->plain_blocks[kind].memory.kept_bytes);
+  }
+  if (content->has_embedding)
+    ends += tmpl->embedding.memory.kept_bytes;
+  if (content->has_head)
+    ends += tmpl->head.memory.kept_bytes;
+  guint64 on_gpu = MIN (times (in_flight, class->max_chunk_layers), LAYERS_ON_GPU);
+  return on_gpu * layer + times (in_flight, ends);
+}
+
 static guint64
 work_of (const CostBlock *block)
 {
@@ -336,6 +363,7 @@ fill_transients (guint64 *bytes, const CostMemoryPlan *plan, guint64 in_flight,
       others = in_flight - 1;
     else if (model_schedule_is_listed (schedule))
       others = waiting_logits (plan, class->first_rank, in_flight);
+    others = (others + 1) * (1 + (guint64)tmpl->prediction_layers) - 1;
     bytes[COST_MEMORY_LOGITS] = head->logits_peak_bytes + times (others, head->logits_kept_bytes);
     guint64 beside = work > head->logits_peak_bytes ? work - head->logits_peak_bytes : 0;
     work = MAX (beside, work_of (&tmpl->head));
@@ -437,6 +465,8 @@ cost_stage_kept_init (CostStageKept *out, const CostMemoryPlan *plan, const Cost
                                                          plan->microbatches, class->first_rank);
   out->activations_bytes = list != NULL ? listed_bytes (plan, list, class->first_rank)
                                         : activation_bytes (plan, class, out->in_flight_count);
+  if (plan->layout->offloads_activations)
+    out->activations_bytes = offloaded_bytes (plan, class, out->in_flight_count);
   out->activations_bytes += output_bytes (plan, class, out->in_flight_count);
   out->layer_work_bytes = layer_work_bytes (tmpl, plan->uniform, class);
   out->dummy_bytes = dummy_bytes (tmpl, class);

@@ -71,6 +71,9 @@ typedef struct {
   guint64 hidden;
   guint64 vocab;
   guint32 layers; /* sum of the runs' counts */
+  guint32
+      prediction_layers; /* of them, the last, which predict tokens further ahead: each needs the
+                                embedding and has a loss of its own; files do not say it */
   ModelAttention attention;
   gboolean gated;    /* SwiGLU-like MLPs: three matrices */
   gboolean mlp_bias; /* biases in the MLP, dense and experts */
