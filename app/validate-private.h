@@ -72,8 +72,8 @@ gboolean validate_resolve_layout (ValidateCase *c, GError **error);
 gboolean validate_note_is_on (const ValidateCase *c, const char *flag);
 double validate_note_number (const ValidateCase *c, const char *flag);
 char *validate_note_word (const ValidateCase *c, const char *flag); /* (owned), or NULL */
-/* What the columns have no word for, from those flags. */
-void validate_fill_from_notes (const ValidateCase *c, ModelArch *arch);
+/* What the columns have no word for, from those flags; may set c->skip. */
+void validate_fill_from_notes (ValidateCase *c, ModelArch *arch);
 gboolean validate_read_recompute (ValidateCase *c); /* into c->layout; may set c->skip */
 void validate_read_graph (ValidateCase *c);         /* into c->layout */
 gboolean validate_read_stages (ValidateCase *c);    /* into c->layout; may set c->skip */

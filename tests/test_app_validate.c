@@ -212,7 +212,9 @@ test_flags_in_notes (void **state)
         "kv-lora-rank=128, expert-tensor-parallel-size=1\"\n"
         "gqa,train,Megatron-LM,moe,4,2048,16,4096,1,51200,0,1024,8,2,4096,H100-80G-SXM,2,1,1,1,1,4,"
         "4,"
-        "dist-opt,8,1,none,bf16,fused,\n";
+        "dist-opt,8,1,none,bf16,fused,\n"
+        "bare,train,NeMo,moe,4,2048,16,4096,1,51200,0,1024,8,2,4096,H100-80G-SXM,2,1,1,1,1,4,4,"
+        "dist-opt,8,1,none,bf16,fused,multi-latent-attention=True\n";
   assert_true (g_file_set_contents (path, text, -1, NULL));
   const char *files[] = { path, NULL };
   static const char *const none[] = { NULL };
@@ -221,6 +223,9 @@ test_flags_in_notes (void **state)
   g_remove (path);
   assert_no_error (error);
   assert_int_equal (validation->rows->len, 2);
+  /* sizes that the notes leave out are the framework's, where its profile says them */
+  const AppCount *skipped = &g_array_index (validation->skipped, AppCount, 0);
+  assert_string_equal (skipped->name, "latent attention without kv-lora-rank");
   const AppValidateRow *mla = find (validation, "mla"), *gqa = find (validation, "gqa");
   assert_non_null (strstr (gqa->layout_text, "etp=2"));
   assert_null (strstr (mla->layout_text, "etp=2"));
