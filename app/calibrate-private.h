@@ -43,6 +43,7 @@ typedef struct {
 typedef struct {
   ValidateShelf shelf;
   CalibrateNumbers numbers;
+  char **files;                     /* (owned) paths of the tables */
   GPtrArray *tables;                /* (owned) BaseCsv * that the rows point into */
   GPtrArray *rows;                  /* (owned) CalibrateRow * */
   GArray *settings;                 /* (owned) CalibrateSetting: distinct (machine, profile) */

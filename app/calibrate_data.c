@@ -130,7 +130,10 @@ calibrate_data_init (CalibrateData *data, const AppCalibrateRequest *request, Ap
       || (request->gemm != NULL && !fit_products (data, request, error))
       || !calibrate_numbers_init (&data->numbers, data->shelf.calibration, error))
     return FALSE;
-  for (const char *const *file = validate->files; *file != NULL; file++)
+  data->files = base_csv_paths (validate->files, error);
+  if (data->files == NULL)
+    return FALSE;
+  for (char **file = data->files; *file != NULL; file++)
     if (!read_file (data, *file, data->tables, skipped, error))
       return FALSE;
   all->skipped = validate_counts_of (skipped);
@@ -154,6 +157,7 @@ calibrate_data_clear (CalibrateData *data)
   g_clear_pointer (&data->rows, g_ptr_array_unref);
   g_clear_pointer (&data->settings, g_array_unref);
   g_clear_pointer (&data->tables, g_ptr_array_unref);
+  g_clear_pointer (&data->files, g_strfreev);
   g_clear_pointer (&data->gemm, app_gemm_calibration_free);
   validate_shelf_clear (&data->shelf);
 }

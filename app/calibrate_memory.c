@@ -20,6 +20,7 @@
 #define N_RATIOS    2
 #define MAX_ENTRIES 6
 
+/* Not of them: nanotron and DeepSpeed under ZeRO-3, whose own ratios were published. */
 static const struct {
   const char *name;
   const char *groups[MAX_ENTRIES]; /* NULL: no more */
@@ -201,6 +202,23 @@ list_ratio (GArray *parameters, const Work *work, guint j, double x, double prio
   g_array_append_val (parameters, fitted);
 }
 
+/* Every profile that a row is predicted with, once. */
+static void
+spread_of_all (const Work *work, const double *weights)
+{
+  g_autoptr (GHashTable) done = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+
+  for (guint i = 0; i < work->rows->len; i++) {
+    const CalibrateRow *row = g_ptr_array_index (work->data->rows, i);
+    char *group = NULL;
+
+    group_of (work->data->shelf.calibration, row->c.setting.profile->calibration, &group);
+    if (!g_hash_table_contains (done, group))
+      spread_of_group (work, group, weights);
+    g_hash_table_add (done, group);
+  }
+}
+
 static gboolean
 fit (Work *work, const CostFitProblem *problem, const double *weights, const guint *folds,
      guint n_folds, GArray *parameters, GError **error)
@@ -228,9 +246,8 @@ fit (Work *work, const CostFitProblem *problem, const double *weights, const gui
   for (guint j = 0; j < N_RATIOS; j++) {
     list_ratio (parameters, work, j, full.x[j], problem->parameters[j].sd, sd[j]);
     write_ratio (work, j, full.x[j]);
-    for (guint e = 0; e < MAX_ENTRIES && ratios[j].groups[e] != NULL; e++)
-      spread_of_group (work, ratios[j].groups[e], weights);
   }
+  spread_of_all (work, weights);
   return TRUE;
 }
 

@@ -222,33 +222,6 @@ read_file (GemmRows *rows, const char *file, GError **error)
   return TRUE;
 }
 
-static gint
-compare_text (gconstpointer a, gconstpointer b)
-{
-  return strcmp (*(char *const *)a, *(char *const *)b);
-}
-
-static gboolean
-read_folder (GemmRows *rows, const char *path, GError **error)
-{
-  g_autoptr (GDir) dir = g_dir_open (path, 0, error);
-  g_autoptr (GPtrArray) files = g_ptr_array_new_with_free_func (g_free);
-  const char *name;
-  if (dir == NULL)
-    return FALSE;
-  while ((name = g_dir_read_name (dir)) != NULL)
-    if (g_str_has_suffix (name, ".csv"))
-      g_ptr_array_add (files, g_build_filename (path, name, NULL));
-  g_ptr_array_sort (files, compare_text);
-  for (guint i = 0; i < files->len; i++)
-    if (!read_file (rows, g_ptr_array_index (files, i), error))
-      return FALSE;
-  if (files->len > 0)
-    return TRUE;
-  g_set_error (error, APP_ERROR, APP_ERROR_USAGE, "no *.csv in folder '%s'", path);
-  return FALSE;
-}
-
 gboolean
 gemm_rows_init (GemmRows *rows, const char *catalog_dir, const char *calibration,
                 const char *const *paths, GError **error)
@@ -265,10 +238,10 @@ gemm_rows_init (GemmRows *rows, const char *catalog_dir, const char *calibration
     rows->calibration
         = cost_calibration_load (rows->catalog, calibration != NULL ? calibration : "default",
                                  error);
-  gboolean ok = rows->calibration != NULL;
-  for (const char *const *path = paths; ok && *path != NULL; path++)
-    ok = g_file_test (*path, G_FILE_TEST_IS_DIR) ? read_folder (rows, *path, error)
-                                                 : read_file (rows, *path, error);
+  g_auto (GStrv) files = rows->calibration != NULL ? base_csv_paths (paths, error) : NULL;
+  gboolean ok = files != NULL;
+  for (char **file = files; ok && *file != NULL; file++)
+    ok = read_file (rows, *file, error);
   if (!ok)
     gemm_rows_clear (rows);
   return ok;

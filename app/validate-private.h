@@ -71,10 +71,12 @@ gboolean validate_resolve_layout (ValidateCase *c, GError **error);
 /* app/validate_notes.c. Flags that the notes quote as "name=value"; NaN where they do not. */
 gboolean validate_note_is_on (const ValidateCase *c, const char *flag);
 double validate_note_number (const ValidateCase *c, const char *flag);
-/* What the columns have no word for, from those flags. */
-void validate_fill_from_notes (const ValidateCase *c, ModelArch *arch);
+char *validate_note_word (const ValidateCase *c, const char *flag); /* (owned), or NULL */
+/* What the columns have no word for, from those flags; may set c->skip. */
+void validate_fill_from_notes (ValidateCase *c, ModelArch *arch);
 gboolean validate_read_recompute (ValidateCase *c); /* into c->layout; may set c->skip */
 void validate_read_recipe (ValidateCase *c);        /* into c->layout */
+gboolean validate_read_stages (ValidateCase *c);    /* into c->layout; may set c->skip */
 
 /* Compares a resolved row. Returns: (owned), or NULL with c->skip set, or NULL with @error. */
 AppValidateRow *validate_row_predict (ValidateCase *c, const AppValidateRequest *request,

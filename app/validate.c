@@ -203,7 +203,11 @@ validate_counts_of (GHashTable *table)
 static gboolean
 work_through (Work *work, GError **error)
 {
-  for (const char *const *file = work->request->files; *file != NULL; file++)
+  g_auto (GStrv) files = base_csv_paths (work->request->files, error);
+
+  if (files == NULL)
+    return FALSE;
+  for (char **file = files; *file != NULL; file++)
     if (!read_file (work, *file, error))
       return FALSE;
   validate_summarise (work->out);

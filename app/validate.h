@@ -76,7 +76,7 @@ typedef struct {
 typedef struct {
   const char *catalog_dir;
   const char *calibration;  /* NULL: default */
-  const char *const *files; /* NULL-terminated CSV files */
+  const char *const *files; /* NULL-terminated CSV files, and folders of such */
   const char *phase;        /* NULL: rows of every phase */
   const char *const *by;    /* NULL-terminated columns to group by; all but family must exist */
   const char *crash_labels; /* (nullable) CSV of rows that crashed, label 0 */

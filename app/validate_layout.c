@@ -227,6 +227,9 @@ validate_resolve_layout (ValidateCase *c, GError **error)
   validate_read_recipe (c);
   choose_etp (c);
   cut_stages (c);
+  l->offloads_activations = validate_note_is_on (c, "fine-grained-activation-offloading");
+  if (!validate_read_stages (c) || c->skip != NULL)
+    return TRUE;
   c->problem.problem.is_layout_assumed
       = validate_is_assumed (c, "recompute") || validate_is_assumed (c, "attn");
   reason = model_layout_check (c->setting.arch, &c->problem.job, l, c->setting.profile,

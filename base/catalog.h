@@ -1,7 +1,7 @@
 /* base/catalog.h - where facts are found: a folder of the user's first, the embedded one last.
  *
- * A catalog is a tree KIND/SLUG.ini (kinds: models machines gpus links profiles calibrations
- * validation). Look-up order: the folder given with --catalog, $PLAIT_CATALOG, the GResource
+ * A catalog is a tree KIND/SLUG.ini (kinds: models machines gpus links profiles
+ * calibrations). Look-up order: the folder given with --catalog, $PLAIT_CATALOG, the GResource
  * /plait/catalog that every program links. An entry found earlier hides the same slug later.
  */
 #pragma once

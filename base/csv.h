@@ -25,6 +25,9 @@ guint base_csv_line (const BaseCsv *csv, guint row); /* line in the file where t
 double base_csv_number (const BaseCsv *csv, guint row, const char *name);
 /* Refuses a table that lacks one of the NULL-terminated @names, with the nearest that it has. */
 gboolean base_csv_require_columns (const BaseCsv *csv, const char *const *names, GError **error);
+/* @paths with every folder replaced by its *.csv, in name order. Subfolders are not looked into; a
+ * folder without any is an error. Returns: (owned) strv. */
+char **base_csv_paths (const char *const *paths, GError **error);
 /* Writes one field with the quoting RFC 4180 asks for. */
 void base_csv_write_field (FILE *out, const char *text);
 G_END_DECLS

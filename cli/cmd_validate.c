@@ -158,7 +158,8 @@ const CliVerb cli_validate = {
   .arguments = "[--collectives] FILE… [--by COLUMN,…] [--residuals]",
   .summary = "Predict every row of measured runs and report how far off the predictions are",
   .description
-  = "FILE is a CSV with a row per run: model, GPU, layout and what was measured.\n"
+  = "FILE is a CSV with a row per run: model, GPU, layout and what was measured; a folder\n"
+    "stands for the *.csv in it, as catalog/validation, the published figures.\n"
     "Error = predicted / measured - 1. Rows that cannot be predicted are counted by\n"
     "reason; fields that a row leaves empty are filled from its framework's profile\n"
     "and counted too. With --db every prediction is stored: see table validation and view\n"

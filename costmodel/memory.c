@@ -6,8 +6,9 @@
 #include "model/program.h"
 #include <string.h>
 
-#define MAX_CHUNKS 64 /* per rank in a user's own order (model/schedule_file.c) */
-#define FP32_BYTES 4
+#define MAX_CHUNKS    64 /* per rank in a user's own order (model/schedule_file.c) */
+#define FP32_BYTES    4
+#define LAYERS_ON_GPU 3 /* where activations are offloaded: docs/model.md says what that rests on */
 
 static const char *const kind_names[COST_MEMORY_N_KINDS] = {
   [COST_MEMORY_WEIGHTS] = "weights",
@@ -74,12 +75,14 @@ whole (double bytes)
   return (guint64)(gint64)bytes;
 }
 
-/* Beyond 2⁶⁰ bytes nothing fits: products stop there, so that sums cannot wrap round. */
+/* Beyond so many bytes nothing fits: products stop there, so that sums cannot wrap round. */
+#define MOST_BYTES (G_GUINT64_CONSTANT (1) << 60)
+
 static guint64
 times (guint64 count, guint64 bytes)
 {
-  guint64 product, most = G_GUINT64_CONSTANT (1) << 60;
-  return __builtin_mul_overflow (count, bytes, &product) || product > most ? most : product;
+  guint64 product;
+  return __builtin_mul_overflow (count, bytes, &product) ? MOST_BYTES : MIN (product, MOST_BYTES);
 }
 
 static void
@@ -206,31 +209,50 @@ waiting_logits (const CostMemoryPlan *plan, guint32 rank, guint64 in_flight)
   return most - 1;
 }
 
+/* Interleaved chunks may be of unequal size, and block:N recomputes unequal shares of them. */
+static guint64
+activation_bytes (const CostMemoryPlan *plan, const CostStageClass *class, guint64 in_flight)
+{
+  const CostStageMap *map = plan->map;
+  if (map->vpp == 1)
+    return times (in_flight, kept_bytes (plan->tmpl, plan->uniform, &class->content));
+  guint64 *kept = g_newa (guint64, map->vpp), most = MOST_BYTES / MAX (in_flight, 1);
+  gboolean is_even = TRUE;
+  for (guint32 chunk = 0; chunk < map->vpp; chunk++) {
+    const CostStageContent *content = chunk_content (map, class->first_rank, chunk);
+    kept[chunk] = MIN (kept_bytes (plan->tmpl, plan->uniform, content), most);
+    is_even = is_even && kept[chunk] == kept[0];
+  }
+  if (is_even)
+    return times (in_flight, kept[0]);
+  return model_schedule_interleaved_peak (map->pp, map->vpp, plan->microbatches, class->first_rank,
+                                          kept);
+}
+
 /*
- * Activations at the end of the rank's warm-up: interleaved ranks have then done p micro-batches
- * of every chunk, and of chunk 0 as many more (or of the last chunk as many less) as the number in
- * flight differs from p·v. Exact for chunks that keep the same; chunks of unequal size can make a
- * later moment slightly larger.
+ * Offloaded, layer by layer on streams of their own: of all layers in flight the GPU holds the one
+ * at work, the one coming back for the next backward and the one of the last forward going out;
+ * embedding and head keep what they keep.
  */
 static guint64
-activation_bytes (const CostTemplate *tmpl, guint32 uniform, const CostStageMap *map,
-                  const CostStageClass *class, guint64 in_flight)
+offloaded_bytes (const CostMemoryPlan *plan, const CostStageClass *class, guint64 in_flight)
 {
-  if (map->vpp == 1)
-    return times (in_flight, kept_bytes (tmpl, uniform, &class->content));
-  guint64 all = 0, per_chunk = (guint64)map->pp * map->vpp;
-  if (uniform == 1)
-    all = kept_bytes (tmpl, 1, &class->content);
-  else
-    for (guint32 chunk = 0; chunk < map->vpp; chunk++)
-      all += kept_bytes (tmpl, uniform, chunk_content (map, class->first_rank, chunk));
-  if (in_flight >= per_chunk)
-    return map->pp * all
-           + (in_flight - per_chunk)
-                 * kept_bytes (tmpl, uniform, chunk_content (map, class->first_rank, 0));
-  return map->pp * all
-         - (per_chunk - in_flight)
-               * kept_bytes (tmpl, uniform, chunk_content (map, class->first_rank, map->vpp - 1));
+  const CostTemplate *tmpl = plan->tmpl;
+  const CostStageContent *content = &class->content;
+  guint64 layer = 0, ends = 0;
+  for (guint kind = 0; kind < tmpl->n_kinds; kind++) {
+    guint32 plain = content->blocks[kind] - content->recomputed[kind];
+    if (content->recomputed[kind] > 0)
+      layer = MAX (layer, tmpl->blocks[kind].memory.kept_bytes);
+    if (plain > 0)
+      layer = MAX (layer, tmpl->plain_blocks[kind].memory.kept_bytes);
+  }
+  if (content->has_embedding)
+    ends += tmpl->embedding.memory.kept_bytes;
+  if (content->has_head)
+    ends += tmpl->head.memory.kept_bytes;
+  guint64 on_gpu = MIN (times (in_flight, class->max_chunk_layers), LAYERS_ON_GPU);
+  return on_gpu * layer + times (in_flight, ends);
 }
 
 static guint64
@@ -341,6 +363,7 @@ fill_transients (guint64 *bytes, const CostMemoryPlan *plan, guint64 in_flight,
       others = in_flight - 1;
     else if (model_schedule_is_listed (schedule))
       others = waiting_logits (plan, class->first_rank, in_flight);
+    others = (others + 1) * (1 + (guint64)tmpl->prediction_layers) - 1;
     bytes[COST_MEMORY_LOGITS] = head->logits_peak_bytes + times (others, head->logits_kept_bytes);
     guint64 beside = work > head->logits_peak_bytes ? work - head->logits_peak_bytes : 0;
     work = MAX (beside, work_of (&tmpl->head));
@@ -440,9 +463,10 @@ cost_stage_kept_init (CostStageKept *out, const CostMemoryPlan *plan, const Cost
                              ? model_schedule_peak (list, class->first_rank, NULL, NULL)
                              : model_schedule_in_flight (map->schedule, map->pp, map->vpp,
                                                          plan->microbatches, class->first_rank);
-  out->activations_bytes
-      = list != NULL ? listed_bytes (plan, list, class->first_rank)
-                     : activation_bytes (tmpl, plan->uniform, map, class, out->in_flight_count);
+  out->activations_bytes = list != NULL ? listed_bytes (plan, list, class->first_rank)
+                                        : activation_bytes (plan, class, out->in_flight_count);
+  if (plan->layout->offloads_activations)
+    out->activations_bytes = offloaded_bytes (plan, class, out->in_flight_count);
   out->activations_bytes += output_bytes (plan, class, out->in_flight_count);
   out->layer_work_bytes = layer_work_bytes (tmpl, plan->uniform, class);
   out->dummy_bytes = dummy_bytes (tmpl, class);

@@ -105,9 +105,11 @@ cost_template_init_shared (CostTemplate *out, const ModelArch *arch, const CostB
   if (layout->sp && layout->tp > 1)
     rows = model_shard_ceil (rows, layout->tp);
   out->boundary_bytes = rows * arch->hidden * (guint64)out->element_bytes;
+  out->prediction_layers = arch->prediction_layers;
   out->tied_weight_count
-      = arch->tied ? model_params_word_embedding_count (arch, layout->tp, profile->vocab_multiple)
-                   : 0;
+      = arch->tied || arch->prediction_layers > 0
+            ? model_params_word_embedding_count (arch, layout->tp, profile->vocab_multiple)
+            : 0;
   return check_widest (arch, job, layout, error)
          && price_blocks (out->plain_blocks, out, arch, kinds, job, layout, MODEL_RECOMPUTE_NONE,
                           error)

@@ -21,8 +21,10 @@ typedef struct {
   CostBlock plain_blocks[COST_MAX_RUN_KINDS];
   CostBlock embedding, head;
   guint64 boundary_bytes;    /* one message between stages */
-  guint64 tied_weight_count; /* embedding matrix on this rank if the head shares it, else 0: the
-                                last of several stages holds a copy */
+  guint64 tied_weight_count; /* embedding matrix on this rank if the head or layers that predict
+                                further tokens use it too, else 0: the last of several stages holds
+                                a copy */
+  guint32 prediction_layers; /* each has a loss of its own on the last stage */
   double element_bytes;      /* of parameters and activations as stored: 2, or 4 in fp32 */
 } CostTemplate;
 

@@ -70,7 +70,9 @@ typedef struct {
   char *family; /* HF model_type, or as given in the INI */
   guint64 hidden;
   guint64 vocab;
-  guint32 layers; /* sum of the runs' counts */
+  guint32 layers;            /* sum of the runs' counts */
+  guint32 prediction_layers; /* of them, the last: they predict tokens further ahead, need the
+                                embedding and have losses of their own; no file says it */
   ModelAttention attention;
   gboolean gated;    /* SwiGLU-like MLPs: three matrices */
   gboolean mlp_bias; /* biases in the MLP, dense and experts */

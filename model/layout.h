@@ -109,6 +109,9 @@ typedef struct {
   ModelDtype dtype;
   ModelCpComm cp_comm;
   ModelCudaGraph cuda_graph;
+  /* of measured runs, without a text form: the last stage may hold the head and no layer; what
+   * layers keep for backward waits in host memory */
+  gboolean head_alone, offloads_activations;
   double tp_sync; /* share of activations synchronized over tp, (0, 1] */
   gboolean overlap_tp, overlap_dp, overlap_p2p; /* resolved: the profile's unless the text says */
   /* Expert all-to-alls of one micro-batch run beside the compute of another (Megatron-core's

@@ -116,7 +116,7 @@ stages_filled (const Question *q)
   if (l->stage_layers == NULL)
     return TRUE;
   for (guint64 i = 0; i < n_stages; i++) {
-    if (l->stage_layers[i] == 0 && !model_stages_is_bare_head (q->profile, i, n_stages))
+    if (l->stage_layers[i] == 0 && !model_stages_is_bare_head (q->profile, l, i))
       return FALSE;
     sum += l->stage_layers[i];
   }

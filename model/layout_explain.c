@@ -189,7 +189,7 @@ explain_stages (const Refusal *r)
                             "legal pp·vpp: at most %u",
                             l->pp, l->vpp, r->arch->layers, r->arch->layers);
   for (guint64 i = 0; i < n_stages; i++) {
-    if (l->stage_layers[i] == 0 && !model_stages_is_bare_head (r->profile, i, n_stages))
+    if (l->stage_layers[i] == 0 && !model_stages_is_bare_head (r->profile, l, i))
       return g_strdup_printf ("stages: stage %" G_GUINT64_FORMAT
                               " has no layer, every stage needs at least one",
                               i);

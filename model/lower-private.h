@@ -144,6 +144,9 @@ typedef struct {
   guint32 window;
 } LowerAttention;
 guint32 lower_attention_core (Lower *b, const LowerAttention *attention);
+/* One value per pair of query and key of every head: [mbs, heads, seq, seq]. */
+guint32 lower_scores (Lower *b, const char *name, ModelTensorRole role, ModelDtype dtype,
+                      guint32 heads);
 /* Backward of context parallelism's ring around the attention op @forward: see lower_backward.c */
 guint32 lower_ring_exchange (Lower *b, const char *name, guint32 k, guint32 v);
 

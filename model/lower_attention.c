@@ -102,9 +102,8 @@ shape_of (const Lower *b, const LowerAttention *a)
   return shape;
 }
 
-/* One value per pair of query and key of every head: [mbs, heads, seq, seq]. */
-static guint32
-scores_tensor (Lower *b, const char *name, ModelTensorRole role, ModelDtype dtype, guint32 heads)
+guint32
+lower_scores (Lower *b, const char *name, ModelTensorRole role, ModelDtype dtype, guint32 heads)
 {
   ModelTensor tensor = { .name = name,
                          .role = (guint8)role,
@@ -123,6 +122,7 @@ scores_tensor (Lower *b, const char *name, ModelTensorRole role, ModelDtype dtyp
  * What the kernel keeps beside q, k, v and its output. Flash and fused kernels: the logarithm of
  * the softmax' sum, fp32, one per query and head. Unfused: softmax output (16-bit), and with
  * dropout its mask (1 B) and the dropped-out copy (16-bit): the 5as/h of Korthikanti et al. 2022.
+ * The scores themselves are read by the softmax and go.
  */
 static void
 write_statistics (Lower *b, const LowerAttention *a)
@@ -134,16 +134,17 @@ write_statistics (Lower *b, const LowerAttention *a)
     lower_save (b, lse);
     return;
   }
-  guint32 kept[3] = { scores_tensor (b, "softmax", MODEL_ROLE_ACTIVATION, b->store, a->heads),
+  guint32 kept[3] = { lower_scores (b, "softmax", MODEL_ROLE_ACTIVATION, b->store, a->heads),
                       MODEL_TENSOR_NONE, MODEL_TENSOR_NONE };
   if (b->job->dropout > 0) {
-    kept[1] = scores_tensor (b, "softmax_mask", MODEL_ROLE_MASK, MODEL_DTYPE_UINT8, a->heads);
-    kept[2] = scores_tensor (b, "softmax_dropped", MODEL_ROLE_ACTIVATION, b->store, a->heads);
+    kept[1] = lower_scores (b, "softmax_mask", MODEL_ROLE_MASK, MODEL_DTYPE_UINT8, a->heads);
+    kept[2] = lower_scores (b, "softmax_dropped", MODEL_ROLE_ACTIVATION, b->store, a->heads);
   }
   for (guint i = 0; i < G_N_ELEMENTS (kept); i++) {
     lower_out (b, kept[i]);
     lower_save (b, kept[i]);
   }
+  lower_out (b, lower_scores (b, "scores", MODEL_ROLE_SCRATCH, b->store, a->heads));
 }
 
 /* Unfused kernels stream the scores through memory: 12 B per score forward (reference: time model,

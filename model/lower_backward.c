@@ -256,6 +256,18 @@ new_operand_grads (Lower *b, const ModelOp *forward, KernelOperands *operands)
   }
 }
 
+/* Unfused: the gradient of what dropout left is a tensor of its own; that of the softmax' output
+ * becomes the scores' in place, as in the fused softmax kernels of apex, Megatron-LM and TE. */
+static void
+add_score_grads (Lower *b, const ModelOp *forward)
+{
+  if (forward->kind != MODEL_OP_ATTENTION || forward->attention.kernel != MODEL_ATTN_UNFUSED)
+    return;
+  for (guint i = 0; i < (forward->attention.dropout ? 2 : 1); i++)
+    lower_out (b, lower_scores (b, "scores_grad", MODEL_ROLE_SCRATCH, b->store,
+                                b->arch->attention.heads));
+}
+
 /* One kernel that reads gradients, what forward saved, and weights. */
 static void
 backward_kernel (Lower *b, guint index)
@@ -283,6 +295,7 @@ backward_kernel (Lower *b, guint index)
     lower_out (b, operands.outs[i]);
   for (guint i = 0; i < operands.n_weights; i++)
     lower_out (b, operands.weight_grads[i]);
+  add_score_grads (b, &forward);
   count_backward_bytes (b, &forward);
   lower_end (b);
   for (guint i = 0; i < operands.n_ins; i++)

@@ -131,9 +131,21 @@ static const struct {
   const char *column;
   guint64 min, max; /* max 0: a word */
 } row_columns[] = {
-  { "sp", 0, 1 },        { "cp", 1, 1u << 20 }, { "pp", 1, 1u << 20 }, { "vpp", 1, 1u << 20 },
-  { "ep", 1, 1u << 20 }, { "shard", 0, 0 },     { "recompute", 0, 0 }, { "dtype", 0, 0 },
-  { "attn", 0, 0 },      { "dropout", 0, 0 },
+  { "sp", 0, 1 },
+  { "cp", 1, 1u << 20 },
+  { "pp", 1, 1u << 20 },
+  { "vpp", 1, 1u << 20 },
+  { "ep", 1, 1u << 20 },
+  { "shard", 0, 0 },
+  { "recompute", 0, 0 },
+  { "dtype", 0, 0 },
+  { "attn", 0, 0 },
+  { "dropout", 0, 0 },
+  /* sizes of latent attention, by Megatron's names */
+  { "kv_lora_rank", 1, 1u << 20 },
+  { "qk_head_dim", 1, 1u << 20 },
+  { "qk_pos_emb_head_dim", 1, 1u << 20 },
+  { "v_head_dim", 1, 1u << 20 },
 };
 
 static gboolean

@@ -90,6 +90,10 @@ guint64 model_schedule_in_flight (ModelScheduleKind kind, guint32 pp, guint32 vp
  */
 guint64 model_schedule_peak (const ModelSchedule *schedule, guint32 rank, const guint64 *kept_bytes,
                              const guint64 *waiting_bytes);
+/* The same of the interleaved schedule in closed form, for chunks that keep unequal @kept_bytes
+ * (what is alive at once: below 2⁶⁴). @microbatches: a multiple of pp. */
+guint64 model_schedule_interleaved_peak (guint32 pp, guint32 vpp, guint64 microbatches,
+                                         guint32 rank, const guint64 *kept_bytes);
 /* Most micro-batches of @chunk that are between forward and the end of backward. */
 guint64 model_schedule_chunk_peak (const ModelSchedule *schedule, guint32 rank, guint32 chunk);
 /*

@@ -50,7 +50,7 @@ model_stages_layers (const ModelArch *arch, const ModelLayout *layout, const Mod
   if (layout->stage_layers == NULL)
     return model_stages_balance (arch->layers, (guint32)n_stages, out);
   for (guint64 i = 0; i < n_stages; i++) {
-    if (layout->stage_layers[i] == 0 && !model_stages_is_bare_head (profile, i, n_stages))
+    if (layout->stage_layers[i] == 0 && !model_stages_is_bare_head (profile, layout, i))
       return FALSE;
     sum += layout->stage_layers[i];
   }

@@ -20,11 +20,12 @@ G_BEGIN_DECLS
 gboolean model_stages_balance (guint32 layers, guint32 n_stages, guint32 *out);
 /* Layers of stage @stage alone; needs 1 <= n_stages <= layers, stage < n_stages. */
 guint32 model_stages_balanced_at (guint32 layers, guint32 n_stages, guint32 stage);
-/* Where stages are cut by cost, the last may hold the head and no layer. */
+/* Where stages are cut by cost, or a run did so, the last may hold the head and no layer. */
 static inline gboolean
-model_stages_is_bare_head (const ModelProfile *profile, guint64 stage, guint64 n_stages)
+model_stages_is_bare_head (const ModelProfile *profile, const ModelLayout *layout, guint64 stage)
 {
-  return profile->balances_by_cost && stage + 1 == n_stages;
+  return (profile->balances_by_cost || layout->head_alone)
+         && stage + 1 == model_layout_n_stages (layout);
 }
 /* @layout's list, or the balanced one. @out has model_layout_n_stages entries. FALSE if
  * illegal. */

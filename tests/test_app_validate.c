@@ -212,7 +212,9 @@ test_flags_in_notes (void **state)
         "kv-lora-rank=128, expert-tensor-parallel-size=1\"\n"
         "gqa,train,Megatron-LM,moe,4,2048,16,4096,1,51200,0,1024,8,2,4096,H100-80G-SXM,2,1,1,1,1,4,"
         "4,"
-        "dist-opt,8,1,none,bf16,fused,\n";
+        "dist-opt,8,1,none,bf16,fused,\n"
+        "bare,train,NeMo,moe,4,2048,16,4096,1,51200,0,1024,8,2,4096,H100-80G-SXM,2,1,1,1,1,4,4,"
+        "dist-opt,8,1,none,bf16,fused,multi-latent-attention=True\n";
   assert_true (g_file_set_contents (path, text, -1, NULL));
   const char *files[] = { path, NULL };
   static const char *const none[] = { NULL };
@@ -221,6 +223,9 @@ test_flags_in_notes (void **state)
   g_remove (path);
   assert_no_error (error);
   assert_int_equal (validation->rows->len, 2);
+  /* sizes that the notes leave out are the framework's, where its profile says them */
+  const AppCount *skipped = &g_array_index (validation->skipped, AppCount, 0);
+  assert_string_equal (skipped->name, "latent attention without kv-lora-rank");
   const AppValidateRow *mla = find (validation, "mla"), *gqa = find (validation, "gqa");
   assert_non_null (strstr (gqa->layout_text, "etp=2"));
   assert_null (strstr (mla->layout_text, "etp=2"));
@@ -234,6 +239,79 @@ test_flags_in_notes (void **state)
                2 * (expert + ends + 4 * (split / 2 + whole)), 0.001);
   assert_near ((double)gqa->memory.bytes[COST_MEMORY_WEIGHTS],
                2 * (expert / 2 + ends + 4 * 4 * 2048.0 * 2048 / 2), 0.001);
+}
+
+/* One row per note, dense, 4 layers of h = 1024, f = 4096, on 2 stages of one micro-batch each. */
+static AppValidation *
+validate_notes (const char *const *notes, const char *scope)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *path = NULL;
+  g_autoptr (GString) text = g_string_new (
+      "id,phase,framework,arch,layers,hidden,heads,ffn,gated,vocab,tied,seq,gpu,gpus,tp,sp,cp,pp,"
+      "vpp,ep,dp,shard,gbs,mbs,recompute,dtype,attn,notes\n");
+  for (guint i = 0; notes[i] != NULL; i++)
+    g_string_append_printf (text,
+                            "%u,train,Megatron-LM,dense,4,1024,8,4096,1,51200,0,512,H100-80G-SXM,2,"
+                            "1,0,1,2,1,1,1,none,8,1,none,bf16,flash,\"flags: %s\"\n",
+                            i, notes[i]);
+  int fd = g_file_open_tmp ("plait-notes-XXXXXX.csv", &path, &error);
+  assert_no_error (error);
+  g_close (fd, NULL);
+  assert_true (g_file_set_contents (path, text->str, -1, NULL));
+  const char *files[] = { path, NULL };
+  static const char *const none[] = { NULL };
+  const AppValidateRequest request = { .files = files, .by = none, .mem_scope = scope };
+  AppValidation *validation = app_validate (&request, &error);
+  g_remove (path);
+  assert_no_error (error);
+  return validation;
+}
+
+static void
+test_stages_in_notes (void **state)
+{
+  static const char *const notes[] = { "a=1",
+                                       "pipeline-model-parallel-layout=Ettt|tL, a=1",
+                                       "pipeline-model-parallel-layout=Et|(t|)*2tL",
+                                       "pipeline-model-parallel-layout=Et*2|(t|)*2L",
+                                       "mtp-num-layers=1, pipeline-model-parallel-layout=Et*2|ttmL",
+                                       "pipeline-model-parallel-layout=Ettt|tt|L",
+                                       "pipeline-model-parallel-layout=Ettt|tx",
+                                       "pipeline-model-parallel-layout=E(tt|t*2L",
+                                       "pipeline-model-parallel-layout=E(t)*9|L",
+                                       NULL };
+  g_autoptr (AppValidation) validation = validate_notes (notes, "last-rank");
+  assert_int_equal (validation->rows->len, 5);
+  static const char *const want[]
+      = { "pp=2,dp=1", "stages=3+1", "vpp=2", "stages=2+1+1+0", "stages=2+3" };
+  for (guint i = 0; i < 5; i++) {
+    g_autofree char *id = g_strdup_printf ("%u", i);
+    assert_non_null (strstr (find (validation, id)->layout_text, want[i]));
+  }
+  /* A layer: 4·1024² + 3·1024·4096 and two norms; a matrix of the vocabulary 51,200·1024, the final
+   * norm. Predicting one token further takes a layer, the embedding, and logits of 4 B each. */
+  const AppValidateRow *plain = find (validation, "0"), *further = find (validation, "4");
+  double layer = 4 * 1024.0 * 1024 + 3 * 1024.0 * 4096 + 2 * 1024, matrix = 51200 * 1024.0;
+  assert_near ((double)plain->memory.bytes[COST_MEMORY_WEIGHTS], 2 * (2 * layer + matrix + 1024),
+               1e-9);
+  assert_near ((double)further->memory.bytes[COST_MEMORY_WEIGHTS],
+               2 * (3 * layer + 2 * matrix + 1024), 1e-9);
+  assert_near ((double)(further->memory.bytes[COST_MEMORY_LOGITS]
+                        - plain->memory.bytes[COST_MEMORY_LOGITS]),
+               4 * 51200.0 * 512, 1e-9);
+}
+
+/* Rank 0 has two micro-batches of two layers and their token ids, 8 B each, in flight. */
+static void
+test_offloaded_activations (void **state)
+{
+  static const char *const notes[] = { "a=1", "fine-grained-activation-offloading=True", NULL };
+  g_autoptr (AppValidation) validation = validate_notes (notes, "rank0");
+  const double ids = 2 * 8 * 512;
+  double kept = (double)find (validation, "0")->memory.bytes[COST_MEMORY_ACTIVATIONS] - ids;
+  double left = (double)find (validation, "1")->memory.bytes[COST_MEMORY_ACTIVATIONS] - ids;
+  assert_near (left, kept * 3 / 4, 1e-9); /* at work, coming back, going out */
 }
 
 /* Scored times: gpt175, gpt175-first; llama-bare, slow-net, fast-net, card-only, deepseek. */
@@ -357,6 +435,8 @@ main (void)
     TEST (test_network_of_the_row),
     TEST (test_deepseek),
     TEST (test_flags_in_notes),
+    TEST (test_stages_in_notes),
+    TEST (test_offloaded_activations),
     TEST (test_skipped),
     TEST (test_groups),
   };

@@ -1,6 +1,7 @@
 /* Unit tests of base/csv.h, after the seven rules of RFC 4180 section 2. */
 #include "base/csv.h"
 #include "tests/testutil.h"
+#include <glib/gstdio.h>
 
 #define DATA(text) (text), sizeof (text) - 1
 
@@ -176,13 +177,41 @@ test_files (void **state)
   assert_true (g_error_matches (folder, BASE_CSV_ERROR, BASE_CSV_ERROR_READ));
 }
 
+/* A folder stands for its tables in name order, a file for itself; subfolders are left alone. */
+static void
+test_paths (void **state)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *dir = g_dir_make_tmp ("plait-csv-XXXXXX", NULL);
+  static const char *const names[] = { "b.csv", "a.csv", "notes.txt" };
+  g_autofree char *inner = g_build_filename (dir, "inner", NULL);
+  const char *empty[] = { inner, NULL }, *both[] = { "/nonexistent/x.csv", dir, NULL };
+  assert_int_equal (g_mkdir (inner, 0700), 0);
+  for (gsize i = 0; i < G_N_ELEMENTS (names); i++) {
+    g_autofree char *path = g_build_filename (dir, names[i], NULL);
+    assert_true (g_file_set_contents (path, "v\n", -1, NULL));
+  }
+  g_auto (GStrv) paths = base_csv_paths (both, &error);
+  assert_no_error (error);
+  assert_int_equal (g_strv_length (paths), 3);
+  assert_string_equal (paths[0], "/nonexistent/x.csv");
+  assert_true (g_str_has_suffix (paths[1], "/a.csv") && g_str_has_suffix (paths[2], "/b.csv"));
+  assert_null (base_csv_paths (empty, &error));
+  assert_true (g_error_matches (error, BASE_CSV_ERROR, BASE_CSV_ERROR_READ));
+  for (gsize i = 0; i < G_N_ELEMENTS (names); i++) {
+    g_autofree char *path = g_build_filename (dir, names[i], NULL);
+    assert_int_equal (g_unlink (path), 0);
+  }
+  assert_int_equal (g_rmdir (inner) + g_rmdir (dir), 0);
+}
+
 int
 main (void)
 {
   static const struct CMUnitTest single[] = {
     cmocka_unit_test (test_by_name), cmocka_unit_test (test_required_columns),
     cmocka_unit_test (test_number),  cmocka_unit_test (test_round_trip),
-    cmocka_unit_test (test_files),
+    cmocka_unit_test (test_files),   cmocka_unit_test (test_paths),
   };
   struct CMUnitTest tests[G_N_ELEMENTS (table_cases) + G_N_ELEMENTS (single)];
   gsize n = 0;

@@ -1,4 +1,5 @@
 /* Orders against written-out lists, and every legal schedule played to its end. */
+#include "base/philox.h"
 #include "model/schedule.h"
 #include "tests/testutil.h"
 
@@ -272,11 +273,44 @@ test_placement (void **state)
   assert_int_equal (model_schedule_stage (MODEL_SCHEDULE_DUALPIPE, 4, 0, 1), 3);
 }
 
+/* The closed form against the list, for chunks of any size; some of them keep nothing. */
+static void
+test_unequal_chunks (void **state)
+{
+  guint64 at = 0, n_later = 0;
+  for (guint32 i = 0; i < 2000; i++) {
+    guint32 pp = 1 + (guint32)base_philox_below (5, 3, at++, 8);
+    guint32 vpp = 2 + (guint32)base_philox_below (5, 3, at++, 6);
+    guint32 m = pp * (1 + (guint32)base_philox_below (5, 3, at++, 4));
+    guint64 kept[8];
+    for (guint32 chunk = 0; chunk < vpp; chunk++) {
+      kept[chunk] = base_philox_below (5, 3, at++, 5) * 1000;
+      kept[chunk] += base_philox_below (5, 3, at++, 3);
+    }
+    g_autoptr (ModelSchedule) list
+        = model_schedule_new (MODEL_SCHEDULE_INTERLEAVED, pp, vpp, m, NULL);
+    if (list == NULL)
+      continue;
+    for (guint32 rank = 0; rank < pp; rank++) {
+      guint64 want = model_schedule_peak (list, rank, kept, NULL), warm = 0;
+      guint64 got = model_schedule_interleaved_peak (pp, vpp, m, rank, kept);
+      if (got != want)
+        fail_msg ("p=%u v=%u m=%u rank %u: %" G_GUINT64_FORMAT " for %" G_GUINT64_FORMAT, pp, vpp,
+                  m, rank, got, want);
+      guint64 first = model_schedule_in_flight (MODEL_SCHEDULE_INTERLEAVED, pp, vpp, m, rank);
+      for (guint64 pass = 0; pass < first; pass++)
+        warm += kept[pass / pp % vpp];
+      n_later += want > warm;
+    }
+  }
+  assert_true (n_later > 1000); /* peaks after the warm-up are what the test is for */
+}
+
 int
 main (void)
 {
   struct CMUnitTest tests[G_N_ELEMENTS (order_cases) + G_N_ELEMENTS (peak_cases)
-                          + G_N_ELEMENTS (refusal_cases) + 3];
+                          + G_N_ELEMENTS (refusal_cases) + 4];
   guint n = 0;
   ADD_ROWS (order_cases, test_order);
   ADD_ROWS (peak_cases, test_peak);
@@ -284,5 +318,6 @@ main (void)
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_all_play_to_the_end);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_overlap_decides_two_ranks);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_placement);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_unequal_chunks);
   return cmocka_run_group_tests_name ("schedule", tests, NULL, NULL);
 }

@@ -512,11 +512,27 @@ test_recompute_stops_early (void **state)
   assert_near (rebuilt_gemm_flop (&f), 2 * s * 12 * h * h, 1e-12);
 }
 
+/* Scores of 16 heads over 2048 tokens outweigh all else at h = 64: 16 · 2048² · 2 B. Forward holds
+ * them beside what is kept, backward their gradient, and one more through dropout. */
+static void
+test_scores_of_unfused_attention (void **state)
+{
+  const double scores = 16 * 2048.0 * 2048 * 2;
+  for (guint dropout = 0; dropout < 2; dropout++) {
+    Fixture f;
+    fixture_gpt (&f, 64, 16, 4, 2048, 0.1 * dropout);
+    ModelSegmentMemory memory = fixture_memory (&f, MODEL_PART_BLOCK, 0, MODEL_RECOMPUTE_NONE);
+    assert_near ((double)memory.forward_work_bytes, scores, 0.05);
+    assert_near ((double)memory.backward_work_bytes, (1 + dropout) * scores, 0.05);
+  }
+}
+
 int
 main (void)
 {
   static const struct CMUnitTest plain[] = {
     cmocka_unit_test (test_core_attention_of_flash_saves_little),
+    cmocka_unit_test (test_scores_of_unfused_attention),
     cmocka_unit_test (test_tp_collectives),
     cmocka_unit_test (test_tp_sync),
     cmocka_unit_test (test_memory_bound_bytes),

@@ -127,7 +127,10 @@ test_bare_head (void **state)
   assert_false (model_stages_layers (&arch, &layout, &even, got));
   assert_true (model_stages_layers (&arch, &layout, &by_cost, got));
   assert_memory_equal (got, list, sizeof list);
+  layout.head_alone = TRUE; /* as a measured run had it */
+  assert_true (model_stages_layers (&arch, &layout, &even, got));
   layout.stage_layers = other; /* the embedding may not */
+  assert_false (model_stages_layers (&arch, &layout, &even, got));
   assert_false (model_stages_layers (&arch, &layout, &by_cost, got));
 }
 

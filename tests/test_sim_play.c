@@ -204,8 +204,7 @@ check_time (const char *text, const ModelLayout *layout, const CostPrediction *p
 /*
  * Closed forms count whole chunks and add peaks of one moment each. They apply where these
  * moments are one: chunks alike, every layer recomputed or none, no passes paired, no head, whose
- * logits and workspace peak apart. There within 1 %, else at most 1 % below the play, but for
- * interleaved chunks of unequal size (costmodel/memory.c).
+ * logits and workspace peak apart. There within 1 %, else at most 1 % below the play.
  */
 static void
 check_memory (const char *text, const SimCase *c, const SimResult *result)
@@ -216,11 +215,6 @@ check_memory (const char *text, const SimCase *c, const SimResult *result)
   gboolean applies
       = !cost_has_pairs (layout->schedule) && !is_block
         && !(full && (layout->recompute.n > 1 || model_schedule_is_listed (layout->schedule)));
-  gboolean is_even = TRUE;
-  for (guint64 s = 1; s < model_layout_n_stages (layout); s++)
-    is_even = is_even && c->map.stage_layers[s] == c->map.stage_layers[0];
-  if (layout->schedule == MODEL_SCHEDULE_INTERLEAVED && !is_even)
-    return;
   for (guint32 r = 0; r < result->n_ranks; r++) {
     const SimRank *rank = &result->ranks[r];
     double ratio = (double)rank->peak_bytes / (double)rank->closed_bytes;
