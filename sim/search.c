@@ -211,6 +211,7 @@ sim_search (const CostProblem *problem, const SimSpace *space, const SimSearchOp
 
   *out = (SimSearchResult){ 0 };
   g_mutex_init (&shared.lock);
+  shared.skips_unfit = !options->exhaustive;
   shared.ranked = g_new0 (SimRanked, MAX (space->families->len, 1));
   if (!options->exhaustive && space->families->len * sizeof (CostTemplate) <= MOST_PRICED_BYTES)
     shared.priced = g_new (CostTemplate, MAX (space->families->len, 1));
@@ -219,6 +220,12 @@ sim_search (const CostProblem *problem, const SimSpace *space, const SimSearchOp
     *out = (SimSearchResult){ .tier2_count = out->tier2_count };
     done = search_once (&shared, slack_ratio, most_s, out, &complete, &most_s, error);
     slack_ratio = INFINITY;
+    /* nothing fits: what came nearest is asked for, and must be looked at */
+    if (done && complete && out->n_plans == 0 && atomic_load (&shared.unfit_skipped)) {
+      shared.skips_unfit = FALSE;
+      atomic_store (&shared.unfit_skipped, FALSE);
+      complete = FALSE;
+    }
   }
   g_mutex_clear (&shared.lock);
   g_free (shared.ranked);

@@ -2,7 +2,6 @@
 #include "sim/worker-private.h"
 
 #include "base/hash.h"
-#include "costmodel/oomrisk.h"
 #include "sim/balance.h"
 
 #include <math.h>
@@ -137,29 +136,6 @@ sim_uneven_by_time (SimWorker *worker, const SimPipeline *pipeline)
 
 /* ---- by memory ---- */
 
-/* The need at which the risk is just acceptable: the risk grows with the need. */
-static double
-most_need_bytes (SimWorker *worker, double sigma)
-{
-  double usable = (double)worker->shared->problem->machine->gpu->usable_bytes;
-  double low = 0;
-  double high = 4 * usable;
-
-  if (worker->sigma == sigma)
-    return worker->most_need_bytes;
-  for (guint i = 0; i < 60; i++) {
-    double middle = 0.5 * (low + high);
-
-    if (cost_oom_risk_fast (middle, usable, sigma) > worker->shared->options->max_oom_risk)
-      high = middle;
-    else
-      low = middle;
-  }
-  worker->sigma = sigma;
-  worker->most_need_bytes = low;
-  return low;
-}
-
 /* Memory questions about a stage of the current template. */
 typedef struct {
   const SimWorker *worker;
@@ -249,7 +225,7 @@ sim_uneven_by_memory (SimWorker *worker, const SimPipeline *pipeline,
   SimBalance balance = { 0 };
   Stages stages = { .worker = worker, .kind = neediest_kind (&worker->tmpl) };
   double limit
-      = most_need_bytes (worker, cost_need_sigma (problem, &worker->layout, &worker->tmpl));
+      = sim_worker_most_need_bytes (worker, cost_need_sigma (problem, &worker->layout, &worker->tmpl));
   guint32 last = pipeline->pp - 1;
 
   cost_memory_plan_init (&stages.plan, &worker->tmpl, &worker->layout,

@@ -71,12 +71,6 @@ cost_map (SimWorker *worker, const SimShape *shape, const CostStageMap *map, gui
   return costed;
 }
 
-static guint32
-all_slots (const SimShape *shape)
-{
-  return (1u << shape->n_slots) - 1;
-}
-
 /* Do layouts of the template leave blocks without recompute? */
 static gboolean
 is_partly_plain (const SimWorker *worker)
@@ -89,10 +83,10 @@ is_partly_plain (const SimWorker *worker)
 
 /* full:block:N: the least N that fits, since every further layer costs time; each slot its own. */
 static void
-cost_partial (SimWorker *worker, const SimShape *shape, const SimPipeline *pipeline)
+cost_partial (SimWorker *worker, const SimShape *shape, const SimPipeline *pipeline, guint32 slots)
 {
   gboolean exhaustive = worker->shared->options->exhaustive;
-  guint32 pending = all_slots (shape);
+  guint32 pending = slots;
 
   for (guint32 i = 0; i < pipeline->n_partial && (exhaustive || pending != 0); i++) {
     Costed costed;
@@ -101,10 +95,20 @@ cost_partial (SimWorker *worker, const SimShape *shape, const SimPipeline *pipel
                                                  .method = MODEL_RECOMPUTE_BLOCK,
                                                  .n = pipeline->first_partial + i };
     costed = cost_map (worker, shape, &pipeline->partial[i],
-                       exhaustive ? all_slots (shape) : pending, pending, PRUNE_GROWING);
+                       exhaustive ? slots : pending, pending, PRUNE_GROWING);
     /* a larger N takes longer yet */
     pending &= ~(costed.fits | costed.pruned);
   }
+}
+
+/* What the template tells of the layers' activations. */
+static CostKept
+known_kept (const SimWorker *worker)
+{
+  const SimSpace *space = worker->shared->space;
+  gboolean partly = sim_space_tries_partial (space) || sim_space_pinned_partial (space) > 0;
+
+  return partly && is_partly_plain (worker) ? COST_KEPT_EITHER : COST_KEPT_BLOCKS;
 }
 
 /* All recompute settings of the template on one stage list. */
@@ -121,7 +125,7 @@ cost_pipeline (SimWorker *worker, const SimShape *shape, const SimPipeline *pipe
   costed = cost_map (worker, shape, pinned_partial ? &pipeline->partial[0] : &pipeline->map, slots,
                      slots, prune);
   if (sim_space_tries_partial (space) && worker->layout.recompute.kind == MODEL_RECOMPUTE_FULL)
-    cost_partial (worker, shape, pipeline);
+    cost_partial (worker, shape, pipeline, slots);
   return costed;
 }
 
@@ -164,16 +168,20 @@ visit_shape (SimWorker *worker, const SimShape *shape)
   gboolean uneven = sim_uneven_is_tried (worker, shape->pipeline);
   /* whether a split by memory is wanted depends on whether the others fit */
   Prune prune = uneven && shape->pipeline->vpp == 1 ? PRUNE_NEVER : PRUNE_ITSELF;
+  guint32 slots = 0;
   Costed costed;
 
   if (uneven && sim_worker_prunes (worker, least_cut_s (worker, shape)))
     return;
-  costed = cost_pipeline (worker, shape, shape->pipeline, all_slots (shape), prune);
+  slots = sim_worker_fitting_slots (worker, shape, known_kept (worker));
+  if (slots == 0)
+    return;
+  costed = cost_pipeline (worker, shape, shape->pipeline, slots, prune);
   if (!uneven)
     return;
   balanced = sim_uneven_by_time (worker, shape->pipeline);
   if (balanced != NULL)
-    costed.risky &= cost_pipeline (worker, shape, balanced, all_slots (shape), prune).risky;
+    costed.risky &= cost_pipeline (worker, shape, balanced, slots, prune).risky;
   if (prune == PRUNE_NEVER)
     cost_by_memory (worker, shape, costed.risky);
 }
@@ -274,6 +282,7 @@ sim_worker_visit (SimWorker *worker, const SimFamily *family, const CostTemplate
     use_priced (worker, family, priced, &least_s);
   else if (!sim_worker_price_family (worker, family, &least_s))
     return FALSE;
+  sim_worker_drop_unfit (worker);
   for (guint i = 0; i < space->recomputes->len; i++)
     if (sim_worker_prunes (worker, least_s))
       return TRUE;

@@ -23,6 +23,10 @@ typedef struct {
   CostTemplate
       *priced;      /* (owned) (nullable) by family: what ranking has priced, while it is small */
   atomic_uint next; /* family, then pending candidate, to take */
+  /* layouts whose memory cannot do are left out unseen: not exhaustive, and not asked what is
+   * nearest to fitting */
+  gboolean skips_unfit;
+  atomic_bool unfit_skipped; /* some were */
   atomic_bool stop;
   atomic_ullong done;
   _Atomic double threshold_s; /* K-th best estimate of the thread that has the best one */
@@ -44,6 +48,13 @@ typedef struct {
   CostPlacement placement;
 } SimPlaced;
 
+/* The need at which the risk is the most that is accepted, for layouts of one spread. */
+typedef struct {
+  double sigma;
+  double most_need_bytes;
+} SimLimit;
+#define SIM_N_LIMITS 8
+
 /* Tier 1 of one thread. */
 typedef struct {
   SimShared *shared;
@@ -63,8 +74,9 @@ typedef struct {
   CostTemplate tmpl;
   ModelLayout layout;
   SimPlaced *placed; /* (owned) direct-mapped cache */
+  SimLimit limits[SIM_N_LIMITS];
+  guint n_limits; /* ever made: the oldest goes */
   /* uneven stages */
-  double sigma, most_need_bytes;   /* need at which the risk is max_oom_risk, for this sigma */
   double *layer_s;                 /* (owned) scratch of the balance */
   guint32 *balanced, *most_layers; /* (owned) */
   GHashTable *pipelines;           /* (owned) balanced SimPipeline by its lists */
@@ -89,6 +101,16 @@ void sim_worker_offer (SimWorker *worker, const CostBound *bound);
 /* One whose risk is too high. */
 void sim_worker_refuse (SimWorker *worker, const CostBound *bound);
 const CostPlacement *sim_worker_placement (SimWorker *worker);
+
+/* ---- unfit.c: what need not be looked at, since it cannot fit ---- */
+
+/* The need at which the risk is just acceptable: the risk grows with the need. INFINITY: any. */
+double sim_worker_most_need_bytes (SimWorker *worker, double sigma);
+/* Slots of @shape, a bit each, that may fit with worker->layout's recompute and some cut. All of
+ * them where nothing is skipped. */
+guint32 sim_worker_fitting_slots (SimWorker *worker, const SimShape *shape, CostKept kept);
+/* Drops worker->shapes of which no slot can fit, whatever is recomputed, and such slots. */
+void sim_worker_drop_unfit (SimWorker *worker);
 
 /* ---- visit.c: all layouts of a family ---- */
 

@@ -229,6 +229,9 @@ sim_worker_rank (SimWorker *worker)
       return;
     if (shared->priced != NULL)
       shared->priced[index] = worker->tmpl;
+    sim_worker_drop_unfit (worker);
+    if (worker->shapes->len == 0)
+      ranked->least_s = INFINITY;
     if (is_cancelled (shared))
       sim_shared_fail (shared,
                        g_error_new (SIM_ERROR, SIM_ERROR_CANCELLED, "the search was stopped"));
