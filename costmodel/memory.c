@@ -316,7 +316,8 @@ gather_bytes (const CostMemoryPlan *plan, const CostStageClass *class, const Cos
   live = MAX (profile->fsdp_units_in_flight, 1) * unit;
   live = MAX (live, MIN (profile->live_elements, all));
   return bucket
-         + whole (tmpl->element_bytes * real (live + ends) + COST_FP32_BYTES * real (MAX (unit, ends)));
+         + whole (tmpl->element_bytes * real (live + ends)
+                  + COST_FP32_BYTES * real (MAX (unit, ends)));
 }
 
 /*

@@ -111,21 +111,20 @@ bound_around (Bound *bound, const CostMemoryPlan *plan, CostKept kept, double ra
 {
   const CostTemplate *tmpl = plan->tmpl;
   double work = least_work_bytes (tmpl, kept), first = work;
-  double last = real (tmpl->head.memory.logits_peak_bytes)
-                + real (cost_block_work_bytes (&tmpl->head));
+  double last
+      = real (tmpl->head.memory.logits_peak_bytes) + real (cost_block_work_bytes (&tmpl->head));
   gboolean is_apart = plan->layout->pp > 1;
   first = MAX (work, real (cost_block_work_bytes (&tmpl->embedding)));
   bound->around = changing_ratio * (real (plan->fixed_bytes) + work)
                   + real (plan->communicator_bytes) + real (plan->context_bytes);
-  bound->first_more = changing_ratio * (first - work)
-                      + states_need (plan, ratio, changing_ratio,
-                                     real (tmpl->embedding.weight_count), 0);
-  bound->last_more
-      = changing_ratio * MAX (last - work, 0)
-        + states_need (plan, ratio, changing_ratio,
-                       real (tmpl->head.weight_count)
-                           + (is_apart ? real (tmpl->tied_weight_count) : 0),
-                       0);
+  bound->first_more
+      = changing_ratio * (first - work)
+        + states_need (plan, ratio, changing_ratio, real (tmpl->embedding.weight_count), 0);
+  bound->last_more = changing_ratio * MAX (last - work, 0)
+                     + states_need (plan, ratio, changing_ratio,
+                                    real (tmpl->head.weight_count)
+                                        + (is_apart ? real (tmpl->tied_weight_count) : 0),
+                                    0);
   if (!is_apart) /* the work of the two is not needed at once */
     bound->first_more -= changing_ratio * (first - work);
 }
@@ -137,8 +136,8 @@ static double
 in_flight (const Bound *bound, const CostStageMap *map, guint64 microbatches, guint32 rank,
            double *out_more, double *out_beside)
 {
-  double all = real (
-      model_schedule_in_flight (map->schedule, map->pp, map->vpp, microbatches, rank));
+  double all
+      = real (model_schedule_in_flight (map->schedule, map->pp, map->vpp, microbatches, rank));
   double vpp = map->vpp, further = all - (double)map->pp * vpp;
   *out_more = *out_beside = 0;
   if (map->vpp == 1)
@@ -147,6 +146,21 @@ in_flight (const Bound *bound, const CostStageMap *map, guint64 microbatches, gu
   *out_more = further * kept / vpp;
   *out_beside = (further >= 0 ? further : -further) * kept * (vpp - 1) / vpp;
   return map->pp;
+}
+
+/* Has the last rank, with the fewest micro-batches in flight, or any like it so little room that all
+ * together have too little? Of layers of one kind. */
+static gboolean
+is_hopeless (const Bound *bound, const CostMemoryPlan *plan, double limit)
+{
+  const CostStageMap *map = plan->map;
+  double more, beside;
+  double flight = in_flight (bound, map, plan->microbatches, map->pp - 1, &more, &beside);
+  double layer = bound->mean_states + flight * bound->mean_kept + more;
+  double first = limit - bound->around;
+  if (bound->n_kinds > 1 || map->vpp > 1 || !(layer > 0))
+    return FALSE;
+  return (double)(gint64)(MAX (first, 0) / layer) * map->pp < bound->n_layers;
 }
 
 /* Rooms of all ranks against the layers. FALSE: they have no place. */
@@ -163,7 +177,9 @@ has_room (const Bound *bound, const CostMemoryPlan *plan, double limit)
     double mean = bound->mean_states + flight * bound->mean_kept + more;
     double room = limit - bound->around + beside - (rank == 0 ? bound->first_more : 0)
                   - (rank + 1 == map->pp ? bound->last_more : 0);
-    for (guint kind = 0; kind < bound->n_kinds; kind++) {
+    if (bound->n_kinds == 1)
+      least = mean;
+    for (guint kind = 0; kind < bound->n_kinds && bound->n_kinds > 1; kind++) {
       double layer = bound->states[kind] + flight * bound->kept[kind] + more;
       least = MIN (least, layer);
       weights[kind] = MIN (weights[kind], layer / mean);
@@ -195,5 +211,6 @@ cost_memory_may_fit (const CostMemoryPlan *plan, const ModelArch *arch, const Co
     return TRUE;
   bound_layers (&bound, plan, arch, kinds, kept, ratio, changing_ratio);
   bound_around (&bound, plan, kept, ratio, changing_ratio);
-  return has_room (&bound, plan, most_need_bytes * (1 + ROUNDING) + ROUNDING_BYTES);
+  double limit = most_need_bytes * (1 + ROUNDING) + ROUNDING_BYTES;
+  return !is_hopeless (&bound, plan, limit) && has_room (&bound, plan, limit);
 }

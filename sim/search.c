@@ -198,6 +198,14 @@ search_once (SimShared *shared, double slack_ratio, double most_s, SimSearchResu
 /* What ranking prices is kept for the visit up to this; beyond, it is priced again. */
 #define MOST_PRICED_BYTES (64u << 20)
 
+/* At most. */
+static guint64
+priced_bytes (const SimSpace *space)
+{
+  return (guint64)space->families->len
+         * (sizeof (SimPriced) + space->pipelines->len * sizeof (SimShape));
+}
+
 gboolean
 sim_search (const CostProblem *problem, const SimSpace *space, const SimSearchOptions *options,
             SimSearchResult *out, GError **error)
@@ -213,8 +221,8 @@ sim_search (const CostProblem *problem, const SimSpace *space, const SimSearchOp
   g_mutex_init (&shared.lock);
   shared.skips_unfit = !options->exhaustive;
   shared.ranked = g_new0 (SimRanked, MAX (space->families->len, 1));
-  if (!options->exhaustive && space->families->len * sizeof (CostTemplate) <= MOST_PRICED_BYTES)
-    shared.priced = g_new (CostTemplate, MAX (space->families->len, 1));
+  if (!options->exhaustive && priced_bytes (space) <= MOST_PRICED_BYTES)
+    shared.priced = g_new0 (SimPriced, MAX (space->families->len, 1));
   while (done && !complete) {
     sim_search_result_clear (out);
     *out = (SimSearchResult){ .tier2_count = out->tier2_count };
@@ -229,6 +237,8 @@ sim_search (const CostProblem *problem, const SimSpace *space, const SimSearchOp
   }
   g_mutex_clear (&shared.lock);
   g_free (shared.ranked);
+  for (guint i = 0; shared.priced != NULL && i < space->families->len; i++)
+    g_free (shared.priced[i].shapes);
   g_free (shared.priced);
   out->rejected[MODEL_ILLEGAL_STAGES]
       += space->refused_stages * space->families->len * space->recomputes->len;

@@ -71,11 +71,11 @@ sim_worker_fitting_slots (SimWorker *worker, const SimShape *shape, CostKept kep
       layout->hsdp = shape->slots[i].hsdp;
       cost_placement_shards (&shards, layout);
     }
-    cost_memory_plan_init (&plan, &worker->tmpl, layout, microbatches, &shards,
+    cost_memory_plan_init (&plan, worker->tmpl, layout, microbatches, &shards,
                            &shape->pipeline->map);
-    if (cost_memory_may_fit (
-            &plan, problem->arch, &worker->shared->space->kinds, kept,
-            sim_worker_most_need_bytes (worker, cost_need_sigma (problem, layout, &worker->tmpl))))
+    if (cost_memory_may_fit (&plan, problem->arch, &worker->shared->space->kinds, kept,
+                             sim_worker_most_need_bytes (worker, cost_need_sigma (problem, layout,
+                                                                                  worker->tmpl))))
       fitting |= 1u << i;
   }
   if (fitting != (1u << shape->n_slots) - 1)

@@ -1,6 +1,8 @@
 /* sim/visit.c - costs every layout of a family that may be among the K best. */
 #include "sim/worker-private.h"
 
+#include <math.h>
+
 /* Layouts of one stage map: what came of them, by slot. */
 typedef struct {
   guint32 fits, risky, pruned;
@@ -45,13 +47,13 @@ cost_map (SimWorker *worker, const SimShape *shape, const CostStageMap *map, gui
     layout->hsdp = shape->slots[i].hsdp;
     placement = sim_worker_placement (worker);
     if (!ready[fsdp] || fsdp)
-      cost_pipe_bound_init (pipe, problem, layout, &worker->tmpl, map, placement);
+      cost_pipe_bound_init (pipe, problem, layout, worker->tmpl, map, placement);
     ready[fsdp] = TRUE;
     if (is_pruned (worker, pipe, prune)) {
       costed.pruned |= 1u << i;
       continue;
     }
-    cost_pipe_bound_memory (pipe, problem, layout, &worker->tmpl, map, placement, &bound);
+    cost_pipe_bound_memory (pipe, problem, layout, worker->tmpl, map, placement, &bound);
     worker->tier1_count++;
     if (bound.oom_risk > worker->shared->options->max_oom_risk) {
       costed.risky |= 1u << i;
@@ -59,7 +61,7 @@ cost_map (SimWorker *worker, const SimShape *shape, const CostStageMap *map, gui
       if (!exhaustive && worker->estimates.n > 0)
         continue; /* nobody will ask how long it would take */
     }
-    cost_pipe_bound_time (pipe, problem, layout, &worker->tmpl, map, placement, &bound);
+    cost_pipe_bound_time (pipe, problem, layout, worker->tmpl, map, placement, &bound);
     if (costed.risky & (1u << i)) {
       sim_worker_refuse (worker, &bound);
       continue;
@@ -94,8 +96,8 @@ cost_partial (SimWorker *worker, const SimShape *shape, const SimPipeline *pipel
     worker->layout.recompute = (ModelRecompute){ .kind = MODEL_RECOMPUTE_FULL,
                                                  .method = MODEL_RECOMPUTE_BLOCK,
                                                  .n = pipeline->first_partial + i };
-    costed = cost_map (worker, shape, &pipeline->partial[i],
-                       exhaustive ? slots : pending, pending, PRUNE_GROWING);
+    costed = cost_map (worker, shape, &pipeline->partial[i], exhaustive ? slots : pending, pending,
+                       PRUNE_GROWING);
     /* a larger N takes longer yet */
     pending &= ~(costed.fits | costed.pruned);
   }
@@ -151,14 +153,13 @@ cost_by_memory (SimWorker *worker, const SimShape *shape, guint32 risky)
   }
 }
 
-/* No layout of @shape is faster, however its layers are cut. */
+/* No layout of @shape is faster, however its layers are cut. @is_plain: with nothing recomputed. */
 static double
-least_cut_s (SimWorker *worker, const SimShape *shape)
+least_cut_s (SimWorker *worker, const SimShape *shape, gboolean is_plain)
 {
   sim_shape_apply (shape, shape->pipeline, &worker->layout);
-  return cost_template_least_cut_s (worker->shared->problem, &worker->tmpl,
-                                    &worker->shared->space->kinds, &worker->layout,
-                                    is_partly_plain (worker));
+  return cost_template_least_cut_s (worker->shared->problem, worker->tmpl,
+                                    &worker->shared->space->kinds, &worker->layout, is_plain);
 }
 
 static void
@@ -171,7 +172,7 @@ visit_shape (SimWorker *worker, const SimShape *shape)
   guint32 slots = 0;
   Costed costed;
 
-  if (uneven && sim_worker_prunes (worker, least_cut_s (worker, shape)))
+  if (uneven && sim_worker_prunes (worker, least_cut_s (worker, shape, is_partly_plain (worker))))
     return;
   slots = sim_worker_fitting_slots (worker, shape, known_kept (worker));
   if (slots == 0)
@@ -188,11 +189,18 @@ visit_shape (SimWorker *worker, const SimShape *shape)
 
 /* ---- templates ---- */
 
+/* Of all recompute settings and worker->shapes. */
 static double
-family_least_s (const SimWorker *worker)
+family_least_s (SimWorker *worker)
 {
-  return cost_template_least_s (worker->shared->problem, &worker->tmpl,
-                                &worker->shared->space->kinds, &worker->layout, TRUE);
+  double least_s = INFINITY;
+
+  for (guint i = 0; i < worker->shapes->len; i++) {
+    const SimShape *shape = &g_array_index (worker->shapes, SimShape, i);
+
+    least_s = fmin (least_s, least_cut_s (worker, shape, TRUE));
+  }
+  return least_s;
 }
 
 gboolean
@@ -205,25 +213,26 @@ sim_worker_price_family (SimWorker *worker, const SimFamily *family, double *out
 
   worker->layout = sim_family_layout (shared->space, family);
   sim_shape_apply (shape, shape->pipeline, &worker->layout);
-  if (!cost_template_init_shared (&worker->tmpl, problem->arch, &shared->space->kinds, problem->job,
+  if (!cost_template_init_shared (worker->tmpl, problem->arch, &shared->space->kinds, problem->job,
                                   &worker->layout, problem->profile, problem->machine,
-                                  problem->numbers, problem->gpus, &error)) {
+                                  problem->numbers, problem->gpus, worker->gemm_memo, &error)) {
     sim_shared_fail (worker->shared, error);
     return FALSE;
   }
+  sim_worker_drop_unfit (worker);
   *out_least_s = family_least_s (worker);
   return TRUE;
 }
 
+/* What ranking, maybe by another thread, has found. */
 static void
-use_priced (SimWorker *worker, const SimFamily *family, const CostTemplate *priced,
-            double *out_least_s)
+use_priced (SimWorker *worker, const SimFamily *family, SimPriced *priced, double *out_least_s)
 {
-  const SimShape *shape = &g_array_index (worker->shapes, SimShape, 0);
-
   worker->layout = sim_family_layout (worker->shared->space, family);
-  sim_shape_apply (shape, shape->pipeline, &worker->layout);
-  worker->tmpl = *priced;
+  worker->tmpl = &priced->tmpl;
+  worker->tmpl->context.gemm_memo = worker->gemm_memo;
+  g_array_set_size (worker->shapes, 0);
+  g_array_append_vals (worker->shapes, priced->shapes, priced->n_shapes);
   *out_least_s = family_least_s (worker);
 }
 
@@ -239,12 +248,12 @@ price_recompute (SimWorker *worker, guint index, double *out_least_s)
   worker->template_serial++;
   worker->templates_count++;
   worker->layout.recompute = sim_space_recompute (shared->space, index);
-  if (!cost_template_set_recompute (&worker->tmpl, problem->arch, &shared->space->kinds,
+  if (!cost_template_set_recompute (worker->tmpl, problem->arch, &shared->space->kinds,
                                     problem->job, &worker->layout, &error)) {
     sim_shared_fail (worker->shared, error);
     return FALSE;
   }
-  *out_least_s = cost_template_least_s (problem, &worker->tmpl, &shared->space->kinds,
+  *out_least_s = cost_template_least_s (problem, worker->tmpl, &shared->space->kinds,
                                         &worker->layout, is_partly_plain (worker));
   return TRUE;
 }
@@ -271,18 +280,29 @@ visit_recompute (SimWorker *worker, guint index)
   return TRUE;
 }
 
+/* The family's template and shapes, by ranking or anew. */
+static gboolean
+take_family (SimWorker *worker, const SimFamily *family, SimPriced *priced, double *out_least_s)
+{
+  const SimShared *shared = worker->shared;
+
+  if (priced != NULL) {
+    use_priced (worker, family, priced, out_least_s);
+    return TRUE;
+  }
+  worker->tmpl = worker->own_tmpl;
+  sim_family_shapes (shared->problem, shared->space, family, worker->shapes, NULL);
+  return sim_worker_price_family (worker, family, out_least_s);
+}
+
 gboolean
-sim_worker_visit (SimWorker *worker, const SimFamily *family, const CostTemplate *priced)
+sim_worker_visit (SimWorker *worker, const SimFamily *family, SimPriced *priced)
 {
   const SimSpace *space = worker->shared->space;
   double least_s = 0;
 
-  sim_family_shapes (worker->shared->problem, space, family, worker->shapes, NULL);
-  if (priced != NULL)
-    use_priced (worker, family, priced, &least_s);
-  else if (!sim_worker_price_family (worker, family, &least_s))
+  if (!take_family (worker, family, priced, &least_s))
     return FALSE;
-  sim_worker_drop_unfit (worker);
   for (guint i = 0; i < space->recomputes->len; i++)
     if (sim_worker_prunes (worker, least_s))
       return TRUE;

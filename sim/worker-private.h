@@ -14,15 +14,21 @@ typedef struct {
   double least_s; /* no layout of it is faster; INFINITY: none is legal */
 } SimRanked;
 
+/* What ranking a family finds and visiting it needs again. */
+typedef struct {
+  CostTemplate tmpl;
+  guint n_shapes;
+  SimShape *shapes; /* (owned) that may fit */
+} SimPriced;
+
 /* What threads share. */
 typedef struct {
   const CostProblem *problem;
   const SimSpace *space;
   const SimSearchOptions *options;
   SimRanked *ranked; /* (owned) one per family; each is written by one thread, then sorted */
-  CostTemplate
-      *priced;      /* (owned) (nullable) by family: what ranking has priced, while it is small */
-  atomic_uint next; /* family, then pending candidate, to take */
+  SimPriced *priced; /* (owned) (nullable) by family: what ranking has found, while it is small */
+  atomic_uint next;  /* family, then pending candidate, to take */
   /* layouts whose memory cannot do are left out unseen: not exhaustive, and not asked what is
    * nearest to fitting */
   gboolean skips_unfit;
@@ -71,7 +77,9 @@ typedef struct {
   /* current template */
   guint recompute; /* index into the space's list */
   guint64 template_serial;
-  CostTemplate tmpl;
+  CostTemplate *tmpl;      /* (borrowed) own_tmpl, or what ranking has priced */
+  CostTemplate *own_tmpl;  /* (owned) */
+  CostGemmMemo *gemm_memo; /* (owned) */
   ModelLayout layout;
   SimPlaced *placed; /* (owned) direct-mapped cache */
   SimLimit limits[SIM_N_LIMITS];
@@ -114,10 +122,11 @@ void sim_worker_drop_unfit (SimWorker *worker);
 
 /* ---- visit.c: all layouts of a family ---- */
 
-/* Prices what the templates of @family share; its shapes are in worker->shapes. */
+/* Prices what the templates of @family share, its shapes in worker->shapes, into worker->tmpl, and
+ * drops shapes that cannot fit. *out_least_s: no layout of it is faster; INFINITY: none may fit. */
 gboolean sim_worker_price_family (SimWorker *worker, const SimFamily *family, double *out_least_s);
-/* @priced: (nullable) worker->tmpl as sim_worker_price_family left it. */
-gboolean sim_worker_visit (SimWorker *worker, const SimFamily *family, const CostTemplate *priced);
+/* @priced: (nullable) what ranking has found; its template is priced on. */
+gboolean sim_worker_visit (SimWorker *worker, const SimFamily *family, SimPriced *priced);
 
 /* ---- uneven.c: stage lists of the current template; NULL where "auto" gives the same ---- */
 
