@@ -148,19 +148,35 @@ in_flight (const Bound *bound, const CostStageMap *map, guint64 microbatches, gu
   return map->pp;
 }
 
-/* Has the last rank, with the fewest micro-batches in flight, or any like it so little room that all
- * together have too little? Of layers of one kind. */
-static gboolean
-is_hopeless (const Bound *bound, const CostMemoryPlan *plan, double limit)
+/* What can be told without looking at every rank. */
+typedef enum { ROOM_ENOUGH, ROOM_TOO_LITTLE, ROOM_UNKNOWN } Room;
+
+/*
+ * Of layers of one kind: those of the first rank, with the most micro-batches in flight, need the
+ * most, those of the last the least. If ranks as bad as the worst hold all layers, or ranks better
+ * than the best do not, that is the answer.
+ */
+static Room
+room_at_a_glance (const Bound *bound, const CostMemoryPlan *plan, double limit)
 {
   const CostStageMap *map = plan->map;
-  double more, beside;
-  double flight = in_flight (bound, map, plan->microbatches, map->pp - 1, &more, &beside);
-  double layer = bound->mean_states + flight * bound->mean_kept + more;
-  double first = limit - bound->around;
-  if (bound->n_kinds > 1 || map->vpp > 1 || !(layer > 0))
-    return FALSE;
-  return (double)(gint64)(MAX (first, 0) / layer) * map->pp < bound->n_layers;
+  double more[2], beside[2], layers[2];
+  if (bound->n_kinds > 1)
+    return ROOM_UNKNOWN;
+  for (guint end = 0; end < 2; end++) {
+    double flight
+        = in_flight (bound, map, plan->microbatches, end * (map->pp - 1), &more[end], &beside[end]);
+    layers[end] = bound->mean_states + flight * bound->mean_kept + more[end];
+  }
+  if (!(layers[1] > 0))
+    return ROOM_ENOUGH;
+  double most = limit - bound->around + MAX (beside[0], beside[1]);
+  double least = limit - bound->around - MAX (bound->first_more, 0) - MAX (bound->last_more, 0);
+  if ((double)(gint64)(MAX (most, 0) / layers[1]) * map->pp < bound->n_layers)
+    return ROOM_TOO_LITTLE;
+  if ((double)(gint64)(MAX (least, 0) / layers[0]) * map->pp >= bound->n_layers)
+    return ROOM_ENOUGH;
+  return ROOM_UNKNOWN;
 }
 
 /* Rooms of all ranks against the layers. FALSE: they have no place. */
@@ -212,5 +228,6 @@ cost_memory_may_fit (const CostMemoryPlan *plan, const ModelArch *arch, const Co
   bound_layers (&bound, plan, arch, kinds, kept, ratio, changing_ratio);
   bound_around (&bound, plan, kept, ratio, changing_ratio);
   double limit = most_need_bytes * (1 + ROUNDING) + ROUNDING_BYTES;
-  return !is_hopeless (&bound, plan, limit) && has_room (&bound, plan, limit);
+  Room room = room_at_a_glance (&bound, plan, limit);
+  return room == ROOM_UNKNOWN ? has_room (&bound, plan, limit) : room == ROOM_ENOUGH;
 }

@@ -5,7 +5,7 @@ G_BEGIN_DECLS
 
 /* Two pipelines that have been played, and what came of them: layouts that differ in ZeRO and shard
  * groups alone have the same. */
-#define COST_N_PLAYED 16
+#define COST_N_PLAYED 64
 typedef struct {
   ModelScheduleKind schedule;
   guint32 pp, vpp; /* pp 0: empty */

@@ -37,7 +37,8 @@ cut_layers (guint cut, guint32 n_layers, guint32 pp, guint32 vpp, guint32 *out)
   for (guint32 i = 0; i < n; i++)
     out[i] = n_layers / n + (i >= n - n_layers % n ? 1 : 0);
   for (guint32 i = 0; i < cut && vpp == 1 && pp > 1; i++) {
-    guint32 from = (i * 7 + cut) % pp, to = (i * 3 + 2 * cut) % pp, moved = MIN (out[from] - 1, cut);
+    guint32 from = (i * 7 + cut) % pp, to = (i * 3 + 2 * cut) % pp,
+            moved = MIN (out[from] - 1, cut);
 
     out[from] -= moved;
     out[to] += moved;
@@ -65,8 +66,7 @@ static gboolean
 may_fit (const Setting *s, const CostBlockKinds *kinds, const CostTemplate *tmpl,
          const ModelLayout *layout, const CostShards *shards, CostKept kept, double limit)
 {
-  const CostStageMap map
-      = { .pp = layout->pp, .vpp = layout->vpp, .schedule = layout->schedule };
+  const CostStageMap map = { .pp = layout->pp, .vpp = layout->vpp, .schedule = layout->schedule };
   CostMemoryPlan plan;
 
   cost_memory_plan_init (&plan, tmpl, layout, model_layout_microbatches (layout, &s->job), shards,
@@ -128,9 +128,10 @@ test_bound (void **state)
       for (guint32 vpp = 1; vpp <= 3; vpp++)
         for (guint zero = 0; zero <= 3; zero++)
           for (guint r = 0; r < G_N_ELEMENTS (recomputes); r++) {
-            g_autofree char *text = g_strdup_printf (
-                "tp=%u,sp=%u,pp=%u,vpp=%u,dp=%u,mbs=%u,zero=%u,recompute=%s", tp, tp > 1, pp, vpp,
-                c->gpus / tp / pp, 1 + (tp + r) % 2, zero, recomputes[r]);
+            g_autofree char *text
+                = g_strdup_printf ("tp=%u,sp=%u,pp=%u,vpp=%u,dp=%u,mbs=%u,zero=%u,recompute=%s", tp,
+                                   tp > 1, pp, vpp, c->gpus / tp / pp, 1 + (tp + r) % 2, zero,
+                                   recomputes[r]);
             g_auto (ModelLayout) layout = { 0 };
             double tight = 0;
 
@@ -154,5 +155,6 @@ main (void)
     tests[i] = (struct CMUnitTest){ .name = cases[i].name,
                                     .test_func = test_bound,
                                     .initial_state = (void *)&cases[i] };
-  return _cmocka_run_group_tests ("costmodel_memory_bound", tests, G_N_ELEMENTS (cases), NULL, NULL);
+  return _cmocka_run_group_tests ("costmodel_memory_bound", tests, G_N_ELEMENTS (cases), NULL,
+                                  NULL);
 }

@@ -26,7 +26,8 @@ load_changed (const TopoChanges *changes)
   g_autoptr (TopoMachine) machine
       = topo_machine_load_changed (catalog, "hgx-h100", NULL, changes, &error);
   require_outcome (machine != NULL, &error);
-  for (char **note = machine != NULL ? machine->assumed : NULL; note != NULL && *note != NULL; note++)
+  for (char **note = machine != NULL ? machine->assumed : NULL; note != NULL && *note != NULL;
+       note++)
     fuzz_require (g_utf8_validate (*note, -1, NULL) && strchr (*note, '\n') == NULL);
   fuzz_require (machine == NULL || machine->gpu->usable_bytes > 0);
 }
