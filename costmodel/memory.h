@@ -93,6 +93,7 @@ typedef enum {
   COST_KEPT_INPUTS, /* nothing but that every block keeps its input: any recompute setting */
   COST_KEPT_EITHER, /* layers recompute as the template's blocks do, or not at all */
   COST_KEPT_BLOCKS, /* all layers do as the template's blocks */
+  COST_KEPT_PLAIN,  /* no layer recomputes */
 } CostKept;
 
 /*
@@ -100,7 +101,7 @@ typedef enum {
  * certain, for chunks of a rank that differ by one layer at most; TRUE is not: the layers may still
  * find no place. A sum over ranks of the layers that each has room for, some 20 operations a rank;
  * schedules but 1F1B and the interleaved one are always TRUE. Of the plan's map: pp, vpp, schedule.
- * With COST_KEPT_INPUTS the template's blocks need not be set.
+ * The template's blocks need not be set for COST_KEPT_INPUTS and COST_KEPT_PLAIN.
  */
 gboolean cost_memory_may_fit (const CostMemoryPlan *plan, const ModelArch *arch,
                               const CostBlockKinds *kinds, CostKept kept, double most_need_bytes);

@@ -59,6 +59,8 @@ least_kept_bytes (const CostMemoryPlan *plan, guint kind, CostKept kept)
     return 0;
   if (kept == COST_KEPT_INPUTS)
     return tmpl->context.profile->checkpoints_on_host ? 0 : real (plain->input_bytes);
+  if (kept == COST_KEPT_PLAIN)
+    return real (plain->kept_bytes);
   guint64 bytes = cost_recomputed_kept_bytes (tmpl, kind);
   return real (kept == COST_KEPT_EITHER ? MIN (bytes, plain->kept_bytes) : bytes);
 }
@@ -71,10 +73,10 @@ least_work_bytes (const CostTemplate *tmpl, CostKept kept)
   if (kept == COST_KEPT_INPUTS)
     return 0;
   for (guint kind = 0; kind < tmpl->n_kinds; kind++) {
-    guint64 work = cost_block_work_bytes (&tmpl->blocks[kind]);
-    if (kept == COST_KEPT_EITHER)
-      work = MIN (work, cost_block_work_bytes (&tmpl->plain_blocks[kind]));
-    least = MIN (least, work);
+    if (kept != COST_KEPT_PLAIN)
+      least = MIN (least, cost_block_work_bytes (&tmpl->blocks[kind]));
+    if (kept != COST_KEPT_BLOCKS)
+      least = MIN (least, cost_block_work_bytes (&tmpl->plain_blocks[kind]));
   }
   return real (least);
 }

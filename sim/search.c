@@ -130,12 +130,12 @@ compare_ranked (const void *a, const void *b)
   const SimRanked *x = a;
   const SimRanked *y = b;
 
-  if (x->least_s != y->least_s)
-    return x->least_s < y->least_s ? -1 : 1;
+  if (x->guess_s != y->guess_s)
+    return x->guess_s < y->guess_s ? -1 : 1;
   return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* Tier 1 of all threads: families ranked by what they can reach at best, then visited. */
+/* Tier 1 of all threads: families ranked by what they may reach, then visited. */
 static void
 run_tier1 (SimShared *shared, SimWorker *workers)
 {

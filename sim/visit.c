@@ -203,6 +203,44 @@ family_least_s (SimWorker *worker)
   return least_s;
 }
 
+/* What recomputing costs, roughly: one more forward pass beside one forward and two of backward. */
+#define RECOMPUTE_RATIO (4 / 3.0)
+
+/* Can the way to shard that needs the least, mostly the last, do without recompute? */
+static gboolean
+may_be_plain (SimWorker *worker, const SimShape *shape)
+{
+  SimShape one = *shape;
+
+  one.slots[0] = shape->slots[shape->n_slots - 1];
+  one.n_slots = 1;
+  return sim_worker_fitting_slots (worker, &one, COST_KEPT_PLAIN) != 0;
+}
+
+double
+sim_worker_guess_s (SimWorker *worker)
+{
+  const SimShared *shared = worker->shared;
+  double guess_s = INFINITY;
+
+  for (guint i = 0; i < worker->shapes->len; i++) {
+    const SimShape *shape = &g_array_index (worker->shapes, SimShape, i);
+    const SimPipeline *pipeline = shape->pipeline;
+    double recompute = may_be_plain (worker, shape) ? 1 : RECOMPUTE_RATIO;
+    double microbatches = 0;
+    double bubble = 0;
+
+    sim_shape_apply (shape, pipeline, &worker->layout);
+    microbatches = (double)model_layout_microbatches (&worker->layout, shared->problem->job);
+    bubble = (pipeline->pp - 1) / (pipeline->vpp * microbatches);
+    guess_s = fmin (guess_s,
+                    recompute * (1 + bubble)
+                        * cost_template_least_s (shared->problem, worker->tmpl,
+                                                 &shared->space->kinds, &worker->layout, TRUE));
+  }
+  return guess_s;
+}
+
 gboolean
 sim_worker_price_family (SimWorker *worker, const SimFamily *family, double *out_least_s)
 {

@@ -8,10 +8,12 @@ G_BEGIN_DECLS
 
 #define SIM_MAX_MISSES 3
 
-/* A family in the order of the search: the most promising first. */
+/* A family in the order of the search: the most promising first, so that what follows can be left
+ * out. */
 typedef struct {
   guint32 index;  /* into the space's families */
-  double least_s; /* no layout of it is faster; INFINITY: none is legal */
+  double guess_s; /* what the fastest layout of it may take */
+  double least_s; /* no layout of it is faster; INFINITY: none is legal, or none may fit */
 } SimRanked;
 
 /* What ranking a family finds and visiting it needs again. */
@@ -125,6 +127,8 @@ void sim_worker_drop_unfit (SimWorker *worker);
 /* Prices what the templates of @family share, its shapes in worker->shapes, into worker->tmpl, and
  * drops shapes that cannot fit. *out_least_s: no layout of it is faster; INFINITY: none may fit. */
 gboolean sim_worker_price_family (SimWorker *worker, const SimFamily *family, double *out_least_s);
+/* Of the family just priced: a guess at its fastest layout, for the order of the search alone. */
+double sim_worker_guess_s (SimWorker *worker);
 /* @priced: (nullable) what ranking has found; its template is priced on. */
 gboolean sim_worker_visit (SimWorker *worker, const SimFamily *family, SimPriced *priced);
 

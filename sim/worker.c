@@ -220,11 +220,12 @@ keep_shapes (const SimWorker *worker, SimPriced *priced)
 
 /* Of the family whose legal shapes are in worker->shapes. */
 static gboolean
-rank_family (SimWorker *worker, const SimFamily *family, SimPriced *priced, double *out_least_s)
+rank_family (SimWorker *worker, const SimFamily *family, SimPriced *priced, SimRanked *out)
 {
   worker->tmpl = priced != NULL ? &priced->tmpl : worker->own_tmpl;
-  if (!sim_worker_price_family (worker, family, out_least_s))
+  if (!sim_worker_price_family (worker, family, &out->least_s))
     return FALSE;
+  out->guess_s = sim_worker_guess_s (worker);
   if (priced != NULL)
     keep_shapes (worker, priced);
   return TRUE;
@@ -244,14 +245,14 @@ sim_worker_rank (SimWorker *worker)
       return;
     ranked = &shared->ranked[index];
     family = family_at (shared, index);
-    *ranked = (SimRanked){ index, INFINITY };
+    *ranked = (SimRanked){ index, INFINITY, INFINITY };
     sim_family_shapes (shared->problem, shared->space, family, worker->shapes, &worker->counts);
     if (worker->shapes->len == 0)
       continue;
-    ranked->least_s = 0;
+    ranked->guess_s = ranked->least_s = 0;
     if (!shared->options->exhaustive
         && !rank_family (worker, family, shared->priced != NULL ? &shared->priced[index] : NULL,
-                         &ranked->least_s))
+                         ranked))
       return;
     if (is_cancelled (shared))
       sim_shared_fail (shared,
@@ -269,10 +270,12 @@ sim_worker_run (SimWorker *worker)
     guint index = atomic_fetch_add (&shared->next, 1);
     const SimRanked *ranked = index < n ? &shared->ranked[index] : NULL;
 
-    /* sorted: no later family is faster */
-    if (ranked == NULL || isinf (ranked->least_s) || sim_worker_prunes (worker, ranked->least_s)
-        || !sim_worker_visit (worker, family_at (shared, ranked->index),
-                              shared->priced != NULL ? &shared->priced[ranked->index] : NULL))
+    if (ranked == NULL || isinf (ranked->guess_s))
+      return;
+    if (sim_worker_prunes (worker, ranked->least_s))
+      continue;
+    if (!sim_worker_visit (worker, family_at (shared, ranked->index),
+                           shared->priced != NULL ? &shared->priced[ranked->index] : NULL))
       return;
     report (shared);
   }
