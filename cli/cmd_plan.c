@@ -1,6 +1,7 @@
 /* cli/cmd_plan.c - plait plan: search layouts, print the best, store them. */
 #include "app/plan.h"
 #include "cli/cli.h"
+#include "cli/json_stream.h"
 #include "cli/plan_json.h"
 #include "cli/plan_rank.h"
 #include "cli/plan_text.h"
@@ -274,30 +275,53 @@ add_rejected (JsonBuilder *builder, const AppPlanResult *result, gboolean exhaus
 }
 
 static void
-print_json (const AppPlanResult *result, const Asked *asked, const GArray *ranked,
-            const GPtrArray *sensitivity)
+print_json_run (CliJsonStream *stream, const AppPlanResult *result)
 {
-  gboolean exhaustive = asked->request.exhaustive;
   g_autoptr (JsonBuilder) builder = json_builder_new ();
 
   json_builder_begin_object (builder);
   add_run (builder, result);
-  json_builder_set_member_name (builder, "plans");
-  json_builder_begin_array (builder);
+  json_builder_end_object (builder);
+  cli_json_stream_members (stream, builder);
+}
+
+/* Plan by plan: a sweep has thousands. */
+static void
+print_json_plans (CliJsonStream *stream, const AppPlanResult *result)
+{
+  cli_json_stream_begin_array (stream, "plans");
   for (guint i = 0; i < result->points->len; i++) {
     const AppPlanPoint *point = g_ptr_array_index (result->points, i);
 
-    for (guint p = 0; p < point->plans->len; p++)
+    for (guint p = 0; p < point->plans->len; p++) {
+      g_autoptr (JsonBuilder) builder = json_builder_new ();
+
       cli_json_plan (builder, g_ptr_array_index (point->plans, p));
+      cli_json_stream_element (stream, builder);
+    }
   }
-  json_builder_end_array (builder);
-  add_rejected (builder, result, exhaustive);
+  cli_json_stream_end (stream);
+}
+
+static void
+print_json (const AppPlanResult *result, const Asked *asked, const GArray *ranked,
+            const GPtrArray *sensitivity)
+{
+  g_autoptr (JsonBuilder) builder = json_builder_new ();
+  CliJsonStream stream = { 0 };
+
+  cli_json_stream_begin_object (&stream, NULL);
+  print_json_run (&stream, result);
+  print_json_plans (&stream, result);
+  json_builder_begin_object (builder);
+  add_rejected (builder, result, asked->request.exhaustive);
   if (ranked != NULL)
     cli_rank_json (builder, &asked->rank, ranked);
   if (sensitivity != NULL)
     add_sensitivity (builder, result, sensitivity);
   json_builder_end_object (builder);
-  cli_json_print (builder);
+  cli_json_stream_members (&stream, builder);
+  cli_json_stream_end (&stream);
 }
 
 static void

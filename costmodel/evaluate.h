@@ -54,6 +54,8 @@ typedef struct {
 } CostPlacement;
 void cost_placement_init (CostPlacement *out, const CostProblem *problem, const ModelLayout *layout,
                           const CostTemplate *tmpl);
+/* The shards alone, whatever the ZeRO stage. Of @layout: tp, cp, ep, etp, pp, dp and hsdp. */
+void cost_placement_shards (CostShards *out, const ModelLayout *layout);
 /* In two steps, for templates of the same degrees: groups (tp cp ep etp pp dp hsdp), then what
  * depends on the template's sizes and times. */
 void cost_placement_init_groups (CostPlacement *out, const CostProblem *problem,

@@ -2,12 +2,11 @@
  *
  * Reference "memory-model" §2 for every term; bytes per parameter are the profile's.
  */
-#include "costmodel/memory.h"
+#include "costmodel/memory-private.h"
 #include "model/program.h"
 #include <string.h>
 
 #define MAX_CHUNKS    64 /* per rank in a user's own order (model/schedule_file.c) */
-#define FP32_BYTES    4
 #define LAYERS_ON_GPU 3 /* where activations are offloaded: docs/model.md says what that rests on */
 
 static const char *const kind_names[COST_MEMORY_N_KINDS] = {
@@ -104,9 +103,8 @@ uniform_layers (const ModelLayout *layout)
   return is_uniform ? MAX (layout->recompute.n, 1) : 1;
 }
 
-/* What a block that recomputes keeps on the GPU. */
-static guint64
-recomputed_kept_bytes (const CostTemplate *tmpl, guint kind)
+guint64
+cost_recomputed_kept_bytes (const CostTemplate *tmpl, guint kind)
 {
   const ModelSegmentMemory *memory = &tmpl->blocks[kind].memory;
   gboolean input_only = memory->kept_bytes == memory->input_bytes;
@@ -121,11 +119,11 @@ kept_bytes (const CostTemplate *tmpl, guint32 uniform, const CostStageContent *c
   guint64 bytes = 0;
   for (guint kind = 0; kind < tmpl->n_kinds && uniform == 1; kind++) {
     guint64 recomputed = content->recomputed[kind];
-    bytes += recomputed * recomputed_kept_bytes (tmpl, kind);
+    bytes += recomputed * cost_recomputed_kept_bytes (tmpl, kind);
     bytes += (content->blocks[kind] - recomputed) * tmpl->plain_blocks[kind].memory.kept_bytes;
   }
   if (uniform > 1)
-    bytes = model_shard_ceil (content->layers, uniform) * recomputed_kept_bytes (tmpl, 0);
+    bytes = model_shard_ceil (content->layers, uniform) * cost_recomputed_kept_bytes (tmpl, 0);
   if (content->has_embedding)
     bytes += tmpl->embedding.memory.kept_bytes;
   if (content->has_head)
@@ -255,8 +253,8 @@ offloaded_bytes (const CostMemoryPlan *plan, const CostStageClass *class, guint6
   return on_gpu * layer + times (in_flight, ends);
 }
 
-static guint64
-work_of (const CostBlock *block)
+guint64
+cost_block_work_bytes (const CostBlock *block)
 {
   return MAX (block->memory.forward_work_bytes, block->memory.backward_work_bytes);
 }
@@ -270,16 +268,16 @@ layer_work_bytes (const CostTemplate *tmpl, guint32 uniform, const CostStageClas
   for (guint kind = 0; kind < tmpl->n_kinds; kind++) {
     guint16 n = class->content.blocks[kind], recomputed = class->content.recomputed[kind];
     if (recomputed > 0)
-      work = MAX (work, work_of (&tmpl->blocks[kind]));
+      work = MAX (work, cost_block_work_bytes (&tmpl->blocks[kind]));
     if (recomputed < n)
-      work = MAX (work, work_of (&tmpl->plain_blocks[kind]));
+      work = MAX (work, cost_block_work_bytes (&tmpl->plain_blocks[kind]));
     if (n > 0)
       rebuilt = MAX (rebuilt, tmpl->plain_blocks[kind].memory.kept_bytes);
   }
   if (uniform > 1)
     work += (MIN (uniform, class->max_chunk_layers) - 1) * rebuilt;
   if (class->content.has_embedding)
-    work = MAX (work, work_of (&tmpl->embedding));
+    work = MAX (work, cost_block_work_bytes (&tmpl->embedding));
   return work;
 }
 
@@ -299,15 +297,15 @@ dummy_bytes (const CostTemplate *tmpl, const CostStageClass *class)
  * master weights (param_bytes 0) and ZeRO 3 does not gather them unit by unit: gathered from their
  * shards over the step (ZeRO 1 and 2), or cast to 16 bits and kept for backward (no ZeRO).
  */
-static double
-compute_copy_bytes (const CostMemoryPlan *plan)
+double
+cost_compute_copy_bytes (const CostMemoryPlan *plan)
 {
   guint zero = plan->layout->zero;
   double element_bytes = plan->tmpl->element_bytes;
   if (plan->param_bytes > 0 || zero >= 3)
     return 0;
   gboolean has_whole_master = zero == 0 || plan->shards->shard_ranks == 1;
-  return has_whole_master && element_bytes >= FP32_BYTES ? 0 : element_bytes;
+  return has_whole_master && element_bytes >= COST_FP32_BYTES ? 0 : element_bytes;
 }
 
 /*
@@ -326,7 +324,7 @@ gather_bytes (const CostMemoryPlan *plan, const CostStageClass *class, const Cos
   if (plan->has_bucket)
     bucket = whole (real (MIN (profile->bucket_elements, all)) * profile->reduce_bytes);
   if (layout->zero < 3 || plan->shards->shard_ranks == 1)
-    return bucket + whole (compute_copy_bytes (plan) * real (all));
+    return bucket + whole (cost_compute_copy_bytes (plan) * real (all));
   if (layout->pp > 1 || !profile->reshard_after_forward)
     return bucket + whole (tmpl->element_bytes * real (all));
   guint64 unit = 0, ends = 0, live;
@@ -340,7 +338,8 @@ gather_bytes (const CostMemoryPlan *plan, const CostStageClass *class, const Cos
   live = MAX (profile->fsdp_units_in_flight, 1) * unit;
   live = MAX (live, MIN (profile->live_elements, all));
   return bucket
-         + whole (tmpl->element_bytes * real (live + ends) + FP32_BYTES * real (MAX (unit, ends)));
+         + whole (tmpl->element_bytes * real (live + ends)
+                  + COST_FP32_BYTES * real (MAX (unit, ends)));
 }
 
 /*
@@ -366,7 +365,7 @@ fill_transients (guint64 *bytes, const CostMemoryPlan *plan, guint64 in_flight,
     others = (others + 1) * (1 + (guint64)tmpl->prediction_layers) - 1;
     bytes[COST_MEMORY_LOGITS] = head->logits_peak_bytes + times (others, head->logits_kept_bytes);
     guint64 beside = work > head->logits_peak_bytes ? work - head->logits_peak_bytes : 0;
-    work = MAX (beside, work_of (&tmpl->head));
+    work = MAX (beside, cost_block_work_bytes (&tmpl->head));
   }
   guint64 freed = bytes[COST_MEMORY_ACTIVATIONS] + bytes[COST_MEMORY_LOGITS]
                   + bytes[COST_MEMORY_GATHERS] + work;

@@ -87,4 +87,22 @@ void cost_stage_memory_with (CostStageMemory *out, const CostMemoryPlan *plan,
  * nothing. */
 void cost_stage_memory (CostStageMemory *out, const CostMemoryPlan *plan,
                         const CostStageClass *class, const CostWeights *weights);
+
+/* What is known of the layers' activations when cost_memory_may_fit is asked. */
+typedef enum {
+  COST_KEPT_INPUTS, /* nothing but that every block keeps its input: any recompute setting */
+  COST_KEPT_EITHER, /* layers recompute as the template's blocks do, or not at all */
+  COST_KEPT_BLOCKS, /* all layers do as the template's blocks */
+  COST_KEPT_PLAIN,  /* no layer recomputes */
+} CostKept;
+
+/*
+ * May every stage need at most @most_need_bytes, however the layers are cut into stages? FALSE is
+ * certain, for chunks of a rank that differ by one layer at most; TRUE is not: the layers may still
+ * find no place. A sum over ranks of the layers that each has room for, some 20 operations a rank;
+ * schedules but 1F1B and the interleaved one are always TRUE. Of the plan's map: pp, vpp, schedule.
+ * The template's blocks need not be set for COST_KEPT_INPUTS and COST_KEPT_PLAIN.
+ */
+gboolean cost_memory_may_fit (const CostMemoryPlan *plan, const ModelArch *arch,
+                              const CostBlockKinds *kinds, CostKept kept, double most_need_bytes);
 G_END_DECLS

@@ -5,15 +5,36 @@
 #include "costmodel/attention.h"
 #include "costmodel/memop.h"
 
+/* As priced before, where the context remembers. */
+static double
+known_gemm_s (const CostContext *context, const CostGemmContext *gemm, const ModelOp *op,
+              guint32 batch)
+{
+  const CostGemmKey key = { .m = op->m,
+                            .n = op->n,
+                            .k = op->k,
+                            .batch = batch,
+                            .dtype = (guint16)op->dtype,
+                            .accumulate = gemm->accumulate,
+                            .slowdown = gemm->slowdown };
+  gboolean known = FALSE;
+  if (context->gemm_memo == NULL || op->m == 0)
+    return cost_gemm_s (gemm, op->m, op->n, op->k, batch);
+  double *time_s = cost_gemm_memo_at (context->gemm_memo, &key, &known);
+  if (!known)
+    *time_s = cost_gemm_s (gemm, op->m, op->n, op->k, batch);
+  return *time_s;
+}
+
 /* Experts: one launch whose tiles share the waves, or a loop of GEMMs. */
 static double
 grouped_gemm_s (const CostContext *context, const CostGemmContext *gemm, const ModelOp *op)
 {
   const CostStepNumbers *step = &context->numbers->step;
   if (!context->profile->grouped_gemm)
-    return op->batch * cost_gemm_s (gemm, op->m, op->n, op->k, 1);
+    return op->batch * known_gemm_s (context, gemm, op, 1);
   double low = gemm->precision == COST_PRECISION_16BIT ? 1 : step->grouped_low_ratio;
-  return step->grouped_ratio * low * cost_gemm_s (gemm, op->m, op->n, op->k, op->batch);
+  return step->grouped_ratio * low * known_gemm_s (context, gemm, op, op->batch);
 }
 
 static double
@@ -27,7 +48,7 @@ gemm_s (const CostContext *context, const ModelOp *op)
   gemm.slowdown = cost_align_slowdown (step, op->n, other);
   if (op->flags & MODEL_OP_GROUPED)
     return grouped_gemm_s (context, &gemm, op);
-  double time_s = cost_gemm_s (&gemm, op->m, op->n, op->k, op->batch);
+  double time_s = known_gemm_s (context, &gemm, op, op->batch);
   return op->flags & MODEL_OP_HEAD ? time_s * step->head_ratio : time_s;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include "costmodel/collective.h"
 #include "costmodel/gemm.h"
+#include "costmodel/gemm_memo.h"
 #include "model/layout.h"
 #include "model/program.h"
 #include <glib.h>
@@ -17,6 +18,7 @@ typedef struct {
   double peak_flop_per_s[MODEL_DTYPE_N_KINDS];
   double hbm_bytes_per_s;
   CostGemmContext gemm[MODEL_DTYPE_N_KINDS];
+  CostGemmMemo *gemm_memo; /* (borrowed) (nullable) */
   CostGroup groups[MODEL_GROUP_N_KINDS];
   TopoGroupShape shapes[MODEL_GROUP_N_KINDS];
 } CostContext;

@@ -3,11 +3,25 @@
 #include "costmodel/pipeline.h"
 G_BEGIN_DECLS
 
+/* Two pipelines that have been played, and what came of them: layouts that differ in ZeRO and shard
+ * groups alone have the same. */
+#define COST_N_PLAYED 64
+typedef struct {
+  ModelScheduleKind schedule;
+  guint32 pp, vpp; /* pp 0: empty */
+  guint64 microbatches;
+  double p2p_s[2];
+  double *times_s; /* (owned) three arrays of pp·vpp, of each of the two */
+  CostPipelineResult results[2];
+} CostPlayed;
+
 struct _CostPipelineScratch {
   double *ends; /* (owned) */
   gsize n_ends;
   guint64 *counts; /* (owned) */
   gsize n_counts;
+  CostPlayed played[COST_N_PLAYED]; /* the last ones, in a ring */
+  guint n_played;
   ModelSchedule *list; /* (owned) (nullable) the last one made here */
 };
 

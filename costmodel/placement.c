@@ -144,14 +144,37 @@ cost_placement_init (CostPlacement *out, const CostProblem *problem, const Model
   cost_placement_set_template (out, problem, layout, tmpl);
 }
 
+/* The ranks of a layout that shards, whether it does or not. */
+static void
+map_sharded (ModelRankMap *map, const ModelLayout *layout)
+{
+  ModelLayout sharded = *layout; /* shallow: only its degrees are read */
+  sharded.zero = MAX (layout->zero, 1);
+  model_rankmap_init (map, &sharded);
+}
+
+static CostShards
+shards_of (const ModelRankMap *map)
+{
+  return (CostShards){ .shard_ranks = map->groups[MODEL_GROUP_HSDP_SHARD].size,
+                       .expert_shard_ranks = map->groups[MODEL_GROUP_EDP_SHARD].size,
+                       .communicators = map->communicators_per_rank };
+}
+
+void
+cost_placement_shards (CostShards *out, const ModelLayout *layout)
+{
+  ModelRankMap map;
+  map_sharded (&map, layout);
+  *out = shards_of (&map);
+}
+
 void
 cost_placement_init_groups (CostPlacement *out, const CostProblem *problem,
                             const ModelLayout *layout)
 {
-  ModelLayout sharded = *layout; /* shallow: only its degrees are read */
-  sharded.zero = MAX (layout->zero, 1);
   ModelRankMap map;
-  model_rankmap_init (&map, &sharded);
+  map_sharded (&map, layout);
   group_init (&out->dp, &out->dp_shape, problem, &map, MODEL_GROUP_DPCP);
   group_init (&out->edp, &out->edp_shape, problem, &map, MODEL_GROUP_EDP);
   shard_init (&out->shard, &out->replicate, &out->dp, problem, &map, MODEL_GROUP_HSDP_SHARD);
@@ -159,9 +182,7 @@ cost_placement_init_groups (CostPlacement *out, const CostProblem *problem,
               MODEL_GROUP_EDP_SHARD);
   group_init (&out->tp, NULL, problem, &map, MODEL_GROUP_TP);
   embedding_init (&out->embedding, problem, &map);
-  out->shards = (CostShards){ .shard_ranks = map.groups[MODEL_GROUP_HSDP_SHARD].size,
-                              .expert_shard_ranks = map.groups[MODEL_GROUP_EDP_SHARD].size,
-                              .communicators = map.communicators_per_rank };
+  out->shards = shards_of (&map);
   out->pair_shape = (TopoGroupShape){ .ranks = 1 };
   if (map.pp > 1)
     topo_pair_shape (problem->machine, map.world, map.world / map.pp, &out->pair_shape);

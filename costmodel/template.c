@@ -80,7 +80,7 @@ cost_template_init (CostTemplate *out, const ModelArch *arch, const CostBlockKin
                     GError **error)
 {
   return cost_template_init_shared (out, arch, kinds, job, layout, profile, machine, numbers, gpus,
-                                    error)
+                                    NULL, error)
          && cost_template_set_recompute (out, arch, kinds, job, layout, error);
 }
 
@@ -88,12 +88,14 @@ gboolean
 cost_template_init_shared (CostTemplate *out, const ModelArch *arch, const CostBlockKinds *kinds,
                            const ModelJob *job, const ModelLayout *layout,
                            const ModelProfile *profile, const TopoMachine *machine,
-                           const CostNumbers *numbers, guint32 gpus, GError **error)
+                           const CostNumbers *numbers, guint32 gpus, CostGemmMemo *memo,
+                           GError **error)
 {
   ModelRankMap map;
   model_rankmap_init (&map, layout);
   g_return_val_if_fail (map.world == gpus, FALSE);
   cost_context_init_groups (&out->context, machine, profile, numbers, &map, COST_SEGMENT_GROUPS);
+  out->context.gemm_memo = memo;
   if (!cost_context_check_dtype (&out->context, layout->dtype, error))
     return FALSE;
   out->n_kinds = kinds->n_kinds;

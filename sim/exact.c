@@ -82,6 +82,7 @@ typedef struct {
   KnownTemplate *known; /* (owned) the last templates; plans often share one */
   guint next;
   CostPipelineScratch *scratch; /* (owned) */
+  CostGemmMemo *gemm_memo;      /* (owned) */
 } Predictor;
 
 static gboolean
@@ -103,9 +104,12 @@ template_of (Predictor *predictor, const ModelLayout *layout, GError **error)
     if (predictor->known[i].used && same_template (&predictor->known[i].layout, layout))
       return &predictor->known[i].tmpl;
   known = &predictor->known[predictor->next++ % N_TEMPLATES];
-  known->used = cost_template_init (&known->tmpl, problem->arch, &shared->space->kinds,
-                                    problem->job, layout, problem->profile, problem->machine,
-                                    problem->numbers, problem->gpus, error);
+  known->used
+      = cost_template_init_shared (&known->tmpl, problem->arch, &shared->space->kinds, problem->job,
+                                   layout, problem->profile, problem->machine, problem->numbers,
+                                   problem->gpus, predictor->gemm_memo, error)
+        && cost_template_set_recompute (&known->tmpl, problem->arch, &shared->space->kinds,
+                                        problem->job, layout, error);
   known->layout = *layout;
   return known->used ? &known->tmpl : NULL;
 }
@@ -185,9 +189,11 @@ sim_exact_run (SimExact *exact)
 {
   Predictor predictor = { .exact = exact,
                           .known = g_new0 (KnownTemplate, N_TEMPLATES),
-                          .scratch = cost_pipeline_scratch_new () };
+                          .scratch = cost_pipeline_scratch_new (),
+                          .gemm_memo = cost_gemm_memo_new () };
 
   take_candidates (&predictor);
   cost_pipeline_scratch_free (predictor.scratch);
+  cost_gemm_memo_free (predictor.gemm_memo);
   g_free (predictor.known);
 }

@@ -130,12 +130,12 @@ compare_ranked (const void *a, const void *b)
   const SimRanked *x = a;
   const SimRanked *y = b;
 
-  if (x->least_s != y->least_s)
-    return x->least_s < y->least_s ? -1 : 1;
+  if (x->guess_s != y->guess_s)
+    return x->guess_s < y->guess_s ? -1 : 1;
   return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* Tier 1 of all threads: families ranked by what they can reach at best, then visited. */
+/* Tier 1 of all threads: families ranked by what they may reach, then visited. */
 static void
 run_tier1 (SimShared *shared, SimWorker *workers)
 {
@@ -198,6 +198,14 @@ search_once (SimShared *shared, double slack_ratio, double most_s, SimSearchResu
 /* What ranking prices is kept for the visit up to this; beyond, it is priced again. */
 #define MOST_PRICED_BYTES (64u << 20)
 
+/* At most. */
+static guint64
+priced_bytes (const SimSpace *space)
+{
+  return (guint64)space->families->len
+         * (sizeof (SimPriced) + space->pipelines->len * sizeof (SimShape));
+}
+
 gboolean
 sim_search (const CostProblem *problem, const SimSpace *space, const SimSearchOptions *options,
             SimSearchResult *out, GError **error)
@@ -211,17 +219,26 @@ sim_search (const CostProblem *problem, const SimSpace *space, const SimSearchOp
 
   *out = (SimSearchResult){ 0 };
   g_mutex_init (&shared.lock);
+  shared.skips_unfit = !options->exhaustive;
   shared.ranked = g_new0 (SimRanked, MAX (space->families->len, 1));
-  if (!options->exhaustive && space->families->len * sizeof (CostTemplate) <= MOST_PRICED_BYTES)
-    shared.priced = g_new (CostTemplate, MAX (space->families->len, 1));
+  if (!options->exhaustive && priced_bytes (space) <= MOST_PRICED_BYTES)
+    shared.priced = g_new0 (SimPriced, MAX (space->families->len, 1));
   while (done && !complete) {
     sim_search_result_clear (out);
     *out = (SimSearchResult){ .tier2_count = out->tier2_count };
     done = search_once (&shared, slack_ratio, most_s, out, &complete, &most_s, error);
     slack_ratio = INFINITY;
+    /* nothing fits: what came nearest is asked for, and must be looked at */
+    if (done && complete && out->n_plans == 0 && atomic_load (&shared.unfit_skipped)) {
+      shared.skips_unfit = FALSE;
+      atomic_store (&shared.unfit_skipped, FALSE);
+      complete = FALSE;
+    }
   }
   g_mutex_clear (&shared.lock);
   g_free (shared.ranked);
+  for (guint i = 0; shared.priced != NULL && i < space->families->len; i++)
+    g_free (shared.priced[i].shapes);
   g_free (shared.priced);
   out->rejected[MODEL_ILLEGAL_STAGES]
       += space->refused_stages * space->families->len * space->recomputes->len;

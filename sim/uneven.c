@@ -2,7 +2,6 @@
 #include "sim/worker-private.h"
 
 #include "base/hash.h"
-#include "costmodel/oomrisk.h"
 #include "sim/balance.h"
 
 #include <math.h>
@@ -106,16 +105,16 @@ balance_of (SimWorker *worker, const SimPipeline *pipeline)
   guint32 layer = 0;
 
   for (guint run = 0; kinds->n_kinds > 1 && run < arch->n_runs; run++) {
-    double run_s = block_s (&worker->tmpl.blocks[kinds->kind_of_run[run]]);
+    double run_s = block_s (&worker->tmpl->blocks[kinds->kind_of_run[run]]);
 
     for (guint32 i = 0; i < arch->runs[run].count; i++)
       worker->layer_s[layer++] = run_s;
   }
   return (SimBalance){ .layer_s = kinds->n_kinds > 1 ? worker->layer_s : NULL,
-                       .equal_layer_s = block_s (&worker->tmpl.blocks[0]),
+                       .equal_layer_s = block_s (&worker->tmpl->blocks[0]),
                        .n_layers = arch->layers,
-                       .embedding_s = block_s (&worker->tmpl.embedding),
-                       .head_s = block_s (&worker->tmpl.head),
+                       .embedding_s = block_s (&worker->tmpl->embedding),
+                       .head_s = block_s (&worker->tmpl->head),
                        .n_stages = pipeline->pp };
 }
 
@@ -136,29 +135,6 @@ sim_uneven_by_time (SimWorker *worker, const SimPipeline *pipeline)
 }
 
 /* ---- by memory ---- */
-
-/* The need at which the risk is just acceptable: the risk grows with the need. */
-static double
-most_need_bytes (SimWorker *worker, double sigma)
-{
-  double usable = (double)worker->shared->problem->machine->gpu->usable_bytes;
-  double low = 0;
-  double high = 4 * usable;
-
-  if (worker->sigma == sigma)
-    return worker->most_need_bytes;
-  for (guint i = 0; i < 60; i++) {
-    double middle = 0.5 * (low + high);
-
-    if (cost_oom_risk_fast (middle, usable, sigma) > worker->shared->options->max_oom_risk)
-      high = middle;
-    else
-      low = middle;
-  }
-  worker->sigma = sigma;
-  worker->most_need_bytes = low;
-  return low;
-}
 
 /* Memory questions about a stage of the current template. */
 typedef struct {
@@ -206,21 +182,30 @@ neediest_kind (const CostTemplate *tmpl)
   return kind;
 }
 
-/* Most layers of @rank within @limit, 0 if not even one. A stage's need grows nearly straight with
- * its layers: the guess is one off at most. */
+/* Most layers of @rank within @limit, 0 if not even one: found from @guess, which the rank after it
+ * gives, one off at most between equal ranks. */
 static guint32
-most_layers (const Stages *stages, guint32 rank, guint32 n_layers, double limit)
+most_layers (const Stages *stages, guint32 rank, guint32 n_layers, guint32 guess, double limit)
 {
-  double one = need_bytes (stages, rank, 1);
-  double slope = need_bytes (stages, rank, 2) - one;
-  double guess = one > limit ? 0 : 1 + floor ((limit - one) / slope);
-  guint32 n = (guint32)CLAMP (guess, 0, (double)n_layers);
+  guint32 n = guess;
 
   while (n > 0 && need_bytes (stages, rank, n) > limit)
     n--;
-  while (n < n_layers && need_bytes (stages, rank, n + 1) <= limit)
-    n++;
+  while (n == guess && n < n_layers && need_bytes (stages, rank, n + 1) <= limit)
+    guess = ++n;
   return n;
+}
+
+/* The guess for the last rank: its need grows nearly straight with its layers. */
+static guint32
+guess_layers (const Stages *stages, guint32 n_layers, double limit)
+{
+  guint32 last = stages->plan.map->pp - 1;
+  double one = need_bytes (stages, last, 1);
+  double slope = need_bytes (stages, last, 2) - one;
+  double guess = one > limit ? 0 : 1 + floor ((limit - one) / slope);
+
+  return (guint32)CLAMP (guess, 0, (double)n_layers);
 }
 
 /* Fills worker->most_layers. FALSE: the stages cannot hold all layers. A stage never holds more
@@ -229,10 +214,10 @@ static gboolean
 find_most_layers (SimWorker *worker, const Stages *stages, guint32 n_layers, double limit)
 {
   guint64 sum = 0;
+  guint32 most = guess_layers (stages, n_layers, limit);
 
   for (guint32 rank = stages->plan.map->pp; rank-- > 0;) {
-    guint32 most = most_layers (stages, rank, n_layers, limit);
-
+    most = most_layers (stages, rank, n_layers, most, limit);
     worker->most_layers[rank] = most;
     sum += most;
     if (most == 0 || (rank < stages->plan.map->pp - 1 && sum + (guint64)most * rank < n_layers))
@@ -247,12 +232,12 @@ sim_uneven_by_memory (SimWorker *worker, const SimPipeline *pipeline,
 {
   const CostProblem *problem = worker->shared->problem;
   SimBalance balance = { 0 };
-  Stages stages = { .worker = worker, .kind = neediest_kind (&worker->tmpl) };
-  double limit
-      = most_need_bytes (worker, cost_need_sigma (problem, &worker->layout, &worker->tmpl));
+  Stages stages = { .worker = worker, .kind = neediest_kind (worker->tmpl) };
+  double limit = sim_worker_most_need_bytes (worker, cost_need_sigma (problem, &worker->layout,
+                                                                      worker->tmpl));
   guint32 last = pipeline->pp - 1;
 
-  cost_memory_plan_init (&stages.plan, &worker->tmpl, &worker->layout,
+  cost_memory_plan_init (&stages.plan, worker->tmpl, &worker->layout,
                          model_layout_microbatches (&worker->layout, problem->job),
                          &placement->shards, &pipeline->map);
   /* The emptiest stage: where that has no room, none has. */

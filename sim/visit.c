@@ -1,6 +1,8 @@
 /* sim/visit.c - costs every layout of a family that may be among the K best. */
 #include "sim/worker-private.h"
 
+#include <math.h>
+
 /* Layouts of one stage map: what came of them, by slot. */
 typedef struct {
   guint32 fits, risky, pruned;
@@ -45,13 +47,13 @@ cost_map (SimWorker *worker, const SimShape *shape, const CostStageMap *map, gui
     layout->hsdp = shape->slots[i].hsdp;
     placement = sim_worker_placement (worker);
     if (!ready[fsdp] || fsdp)
-      cost_pipe_bound_init (pipe, problem, layout, &worker->tmpl, map, placement);
+      cost_pipe_bound_init (pipe, problem, layout, worker->tmpl, map, placement);
     ready[fsdp] = TRUE;
     if (is_pruned (worker, pipe, prune)) {
       costed.pruned |= 1u << i;
       continue;
     }
-    cost_pipe_bound_memory (pipe, problem, layout, &worker->tmpl, map, placement, &bound);
+    cost_pipe_bound_memory (pipe, problem, layout, worker->tmpl, map, placement, &bound);
     worker->tier1_count++;
     if (bound.oom_risk > worker->shared->options->max_oom_risk) {
       costed.risky |= 1u << i;
@@ -59,7 +61,7 @@ cost_map (SimWorker *worker, const SimShape *shape, const CostStageMap *map, gui
       if (!exhaustive && worker->estimates.n > 0)
         continue; /* nobody will ask how long it would take */
     }
-    cost_pipe_bound_time (pipe, problem, layout, &worker->tmpl, map, placement, &bound);
+    cost_pipe_bound_time (pipe, problem, layout, worker->tmpl, map, placement, &bound);
     if (costed.risky & (1u << i)) {
       sim_worker_refuse (worker, &bound);
       continue;
@@ -69,12 +71,6 @@ cost_map (SimWorker *worker, const SimShape *shape, const CostStageMap *map, gui
       sim_worker_offer (worker, &bound);
   }
   return costed;
-}
-
-static guint32
-all_slots (const SimShape *shape)
-{
-  return (1u << shape->n_slots) - 1;
 }
 
 /* Do layouts of the template leave blocks without recompute? */
@@ -89,10 +85,10 @@ is_partly_plain (const SimWorker *worker)
 
 /* full:block:N: the least N that fits, since every further layer costs time; each slot its own. */
 static void
-cost_partial (SimWorker *worker, const SimShape *shape, const SimPipeline *pipeline)
+cost_partial (SimWorker *worker, const SimShape *shape, const SimPipeline *pipeline, guint32 slots)
 {
   gboolean exhaustive = worker->shared->options->exhaustive;
-  guint32 pending = all_slots (shape);
+  guint32 pending = slots;
 
   for (guint32 i = 0; i < pipeline->n_partial && (exhaustive || pending != 0); i++) {
     Costed costed;
@@ -100,11 +96,21 @@ cost_partial (SimWorker *worker, const SimShape *shape, const SimPipeline *pipel
     worker->layout.recompute = (ModelRecompute){ .kind = MODEL_RECOMPUTE_FULL,
                                                  .method = MODEL_RECOMPUTE_BLOCK,
                                                  .n = pipeline->first_partial + i };
-    costed = cost_map (worker, shape, &pipeline->partial[i],
-                       exhaustive ? all_slots (shape) : pending, pending, PRUNE_GROWING);
+    costed = cost_map (worker, shape, &pipeline->partial[i], exhaustive ? slots : pending, pending,
+                       PRUNE_GROWING);
     /* a larger N takes longer yet */
     pending &= ~(costed.fits | costed.pruned);
   }
+}
+
+/* What the template tells of the layers' activations. */
+static CostKept
+known_kept (const SimWorker *worker)
+{
+  const SimSpace *space = worker->shared->space;
+  gboolean partly = sim_space_tries_partial (space) || sim_space_pinned_partial (space) > 0;
+
+  return partly && is_partly_plain (worker) ? COST_KEPT_EITHER : COST_KEPT_BLOCKS;
 }
 
 /* All recompute settings of the template on one stage list. */
@@ -121,7 +127,7 @@ cost_pipeline (SimWorker *worker, const SimShape *shape, const SimPipeline *pipe
   costed = cost_map (worker, shape, pinned_partial ? &pipeline->partial[0] : &pipeline->map, slots,
                      slots, prune);
   if (sim_space_tries_partial (space) && worker->layout.recompute.kind == MODEL_RECOMPUTE_FULL)
-    cost_partial (worker, shape, pipeline);
+    cost_partial (worker, shape, pipeline, slots);
   return costed;
 }
 
@@ -147,14 +153,13 @@ cost_by_memory (SimWorker *worker, const SimShape *shape, guint32 risky)
   }
 }
 
-/* No layout of @shape is faster, however its layers are cut. */
+/* No layout of @shape is faster, however its layers are cut. @is_plain: with nothing recomputed. */
 static double
-least_cut_s (SimWorker *worker, const SimShape *shape)
+least_cut_s (SimWorker *worker, const SimShape *shape, gboolean is_plain)
 {
   sim_shape_apply (shape, shape->pipeline, &worker->layout);
-  return cost_template_least_cut_s (worker->shared->problem, &worker->tmpl,
-                                    &worker->shared->space->kinds, &worker->layout,
-                                    is_partly_plain (worker));
+  return cost_template_least_cut_s (worker->shared->problem, worker->tmpl,
+                                    &worker->shared->space->kinds, &worker->layout, is_plain);
 }
 
 static void
@@ -164,27 +169,76 @@ visit_shape (SimWorker *worker, const SimShape *shape)
   gboolean uneven = sim_uneven_is_tried (worker, shape->pipeline);
   /* whether a split by memory is wanted depends on whether the others fit */
   Prune prune = uneven && shape->pipeline->vpp == 1 ? PRUNE_NEVER : PRUNE_ITSELF;
+  guint32 slots = 0;
   Costed costed;
 
-  if (uneven && sim_worker_prunes (worker, least_cut_s (worker, shape)))
+  if (uneven && sim_worker_prunes (worker, least_cut_s (worker, shape, is_partly_plain (worker))))
     return;
-  costed = cost_pipeline (worker, shape, shape->pipeline, all_slots (shape), prune);
+  slots = sim_worker_fitting_slots (worker, shape, known_kept (worker));
+  if (slots == 0)
+    return;
+  costed = cost_pipeline (worker, shape, shape->pipeline, slots, prune);
   if (!uneven)
     return;
   balanced = sim_uneven_by_time (worker, shape->pipeline);
   if (balanced != NULL)
-    costed.risky &= cost_pipeline (worker, shape, balanced, all_slots (shape), prune).risky;
+    costed.risky &= cost_pipeline (worker, shape, balanced, slots, prune).risky;
   if (prune == PRUNE_NEVER)
     cost_by_memory (worker, shape, costed.risky);
 }
 
 /* ---- templates ---- */
 
+/* Of all recompute settings and worker->shapes. */
 static double
-family_least_s (const SimWorker *worker)
+family_least_s (SimWorker *worker)
 {
-  return cost_template_least_s (worker->shared->problem, &worker->tmpl,
-                                &worker->shared->space->kinds, &worker->layout, TRUE);
+  double least_s = INFINITY;
+
+  for (guint i = 0; i < worker->shapes->len; i++) {
+    const SimShape *shape = &g_array_index (worker->shapes, SimShape, i);
+
+    least_s = fmin (least_s, least_cut_s (worker, shape, TRUE));
+  }
+  return least_s;
+}
+
+/* What recomputing costs, roughly: one more forward pass beside one forward and two of backward. */
+#define RECOMPUTE_RATIO (4 / 3.0)
+
+/* Can the way to shard that needs the least, mostly the last, do without recompute? */
+static gboolean
+may_be_plain (SimWorker *worker, const SimShape *shape)
+{
+  SimShape one = *shape;
+
+  one.slots[0] = shape->slots[shape->n_slots - 1];
+  one.n_slots = 1;
+  return sim_worker_fitting_slots (worker, &one, COST_KEPT_PLAIN) != 0;
+}
+
+double
+sim_worker_guess_s (SimWorker *worker)
+{
+  const SimShared *shared = worker->shared;
+  double guess_s = INFINITY;
+
+  for (guint i = 0; i < worker->shapes->len; i++) {
+    const SimShape *shape = &g_array_index (worker->shapes, SimShape, i);
+    const SimPipeline *pipeline = shape->pipeline;
+    double recompute = may_be_plain (worker, shape) ? 1 : RECOMPUTE_RATIO;
+    double microbatches = 0;
+    double bubble = 0;
+
+    sim_shape_apply (shape, pipeline, &worker->layout);
+    microbatches = (double)model_layout_microbatches (&worker->layout, shared->problem->job);
+    bubble = (pipeline->pp - 1) / (pipeline->vpp * microbatches);
+    guess_s = fmin (guess_s,
+                    recompute * (1 + bubble)
+                        * cost_template_least_s (shared->problem, worker->tmpl,
+                                                 &shared->space->kinds, &worker->layout, TRUE));
+  }
+  return guess_s;
 }
 
 gboolean
@@ -197,25 +251,26 @@ sim_worker_price_family (SimWorker *worker, const SimFamily *family, double *out
 
   worker->layout = sim_family_layout (shared->space, family);
   sim_shape_apply (shape, shape->pipeline, &worker->layout);
-  if (!cost_template_init_shared (&worker->tmpl, problem->arch, &shared->space->kinds, problem->job,
+  if (!cost_template_init_shared (worker->tmpl, problem->arch, &shared->space->kinds, problem->job,
                                   &worker->layout, problem->profile, problem->machine,
-                                  problem->numbers, problem->gpus, &error)) {
+                                  problem->numbers, problem->gpus, worker->gemm_memo, &error)) {
     sim_shared_fail (worker->shared, error);
     return FALSE;
   }
+  sim_worker_drop_unfit (worker);
   *out_least_s = family_least_s (worker);
   return TRUE;
 }
 
+/* What ranking, maybe by another thread, has found. */
 static void
-use_priced (SimWorker *worker, const SimFamily *family, const CostTemplate *priced,
-            double *out_least_s)
+use_priced (SimWorker *worker, const SimFamily *family, SimPriced *priced, double *out_least_s)
 {
-  const SimShape *shape = &g_array_index (worker->shapes, SimShape, 0);
-
   worker->layout = sim_family_layout (worker->shared->space, family);
-  sim_shape_apply (shape, shape->pipeline, &worker->layout);
-  worker->tmpl = *priced;
+  worker->tmpl = &priced->tmpl;
+  worker->tmpl->context.gemm_memo = worker->gemm_memo;
+  g_array_set_size (worker->shapes, 0);
+  g_array_append_vals (worker->shapes, priced->shapes, priced->n_shapes);
   *out_least_s = family_least_s (worker);
 }
 
@@ -231,12 +286,12 @@ price_recompute (SimWorker *worker, guint index, double *out_least_s)
   worker->template_serial++;
   worker->templates_count++;
   worker->layout.recompute = sim_space_recompute (shared->space, index);
-  if (!cost_template_set_recompute (&worker->tmpl, problem->arch, &shared->space->kinds,
+  if (!cost_template_set_recompute (worker->tmpl, problem->arch, &shared->space->kinds,
                                     problem->job, &worker->layout, &error)) {
     sim_shared_fail (worker->shared, error);
     return FALSE;
   }
-  *out_least_s = cost_template_least_s (problem, &worker->tmpl, &shared->space->kinds,
+  *out_least_s = cost_template_least_s (problem, worker->tmpl, &shared->space->kinds,
                                         &worker->layout, is_partly_plain (worker));
   return TRUE;
 }
@@ -263,16 +318,28 @@ visit_recompute (SimWorker *worker, guint index)
   return TRUE;
 }
 
+/* The family's template and shapes, by ranking or anew. */
+static gboolean
+take_family (SimWorker *worker, const SimFamily *family, SimPriced *priced, double *out_least_s)
+{
+  const SimShared *shared = worker->shared;
+
+  if (priced != NULL) {
+    use_priced (worker, family, priced, out_least_s);
+    return TRUE;
+  }
+  worker->tmpl = worker->own_tmpl;
+  sim_family_shapes (shared->problem, shared->space, family, worker->shapes, NULL);
+  return sim_worker_price_family (worker, family, out_least_s);
+}
+
 gboolean
-sim_worker_visit (SimWorker *worker, const SimFamily *family, const CostTemplate *priced)
+sim_worker_visit (SimWorker *worker, const SimFamily *family, SimPriced *priced)
 {
   const SimSpace *space = worker->shared->space;
   double least_s = 0;
 
-  sim_family_shapes (worker->shared->problem, space, family, worker->shapes, NULL);
-  if (priced != NULL)
-    use_priced (worker, family, priced, &least_s);
-  else if (!sim_worker_price_family (worker, family, &least_s))
+  if (!take_family (worker, family, priced, &least_s))
     return FALSE;
   for (guint i = 0; i < space->recomputes->len; i++)
     if (sim_worker_prunes (worker, least_s))

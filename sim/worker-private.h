@@ -8,11 +8,20 @@ G_BEGIN_DECLS
 
 #define SIM_MAX_MISSES 3
 
-/* A family in the order of the search: the most promising first. */
+/* A family in the order of the search: the most promising first, so that what follows can be left
+ * out. */
 typedef struct {
   guint32 index;  /* into the space's families */
-  double least_s; /* no layout of it is faster; INFINITY: none is legal */
+  double guess_s; /* what the fastest layout of it may take */
+  double least_s; /* no layout of it is faster; INFINITY: none is legal, or none may fit */
 } SimRanked;
+
+/* What ranking a family finds and visiting it needs again. */
+typedef struct {
+  CostTemplate tmpl;
+  guint n_shapes;
+  SimShape *shapes; /* (owned) that may fit */
+} SimPriced;
 
 /* What threads share. */
 typedef struct {
@@ -20,9 +29,12 @@ typedef struct {
   const SimSpace *space;
   const SimSearchOptions *options;
   SimRanked *ranked; /* (owned) one per family; each is written by one thread, then sorted */
-  CostTemplate
-      *priced;      /* (owned) (nullable) by family: what ranking has priced, while it is small */
-  atomic_uint next; /* family, then pending candidate, to take */
+  SimPriced *priced; /* (owned) (nullable) by family: what ranking has found, while it is small */
+  atomic_uint next;  /* family, then pending candidate, to take */
+  /* layouts whose memory cannot do are left out unseen: not exhaustive, and not asked what is
+   * nearest to fitting */
+  gboolean skips_unfit;
+  atomic_bool unfit_skipped; /* some were */
   atomic_bool stop;
   atomic_ullong done;
   _Atomic double threshold_s; /* K-th best estimate of the thread that has the best one */
@@ -44,6 +56,13 @@ typedef struct {
   CostPlacement placement;
 } SimPlaced;
 
+/* The need at which the risk is the most that is accepted, for layouts of one spread. */
+typedef struct {
+  double sigma;
+  double most_need_bytes;
+} SimLimit;
+#define SIM_N_LIMITS 8
+
 /* Tier 1 of one thread. */
 typedef struct {
   SimShared *shared;
@@ -60,11 +79,14 @@ typedef struct {
   /* current template */
   guint recompute; /* index into the space's list */
   guint64 template_serial;
-  CostTemplate tmpl;
+  CostTemplate *tmpl;      /* (borrowed) own_tmpl, or what ranking has priced */
+  CostTemplate *own_tmpl;  /* (owned) */
+  CostGemmMemo *gemm_memo; /* (owned) */
   ModelLayout layout;
   SimPlaced *placed; /* (owned) direct-mapped cache */
+  SimLimit limits[SIM_N_LIMITS];
+  guint n_limits; /* ever made: the oldest goes */
   /* uneven stages */
-  double sigma, most_need_bytes;   /* need at which the risk is max_oom_risk, for this sigma */
   double *layer_s;                 /* (owned) scratch of the balance */
   guint32 *balanced, *most_layers; /* (owned) */
   GHashTable *pipelines;           /* (owned) balanced SimPipeline by its lists */
@@ -90,12 +112,25 @@ void sim_worker_offer (SimWorker *worker, const CostBound *bound);
 void sim_worker_refuse (SimWorker *worker, const CostBound *bound);
 const CostPlacement *sim_worker_placement (SimWorker *worker);
 
+/* ---- unfit.c: what need not be looked at, since it cannot fit ---- */
+
+/* The need at which the risk is just acceptable: the risk grows with the need. INFINITY: any. */
+double sim_worker_most_need_bytes (SimWorker *worker, double sigma);
+/* Slots of @shape, a bit each, that may fit with worker->layout's recompute and some cut. All of
+ * them where nothing is skipped. */
+guint32 sim_worker_fitting_slots (SimWorker *worker, const SimShape *shape, CostKept kept);
+/* Drops worker->shapes of which no slot can fit, whatever is recomputed, and such slots. */
+void sim_worker_drop_unfit (SimWorker *worker);
+
 /* ---- visit.c: all layouts of a family ---- */
 
-/* Prices what the templates of @family share; its shapes are in worker->shapes. */
+/* Prices what the templates of @family share, its shapes in worker->shapes, into worker->tmpl, and
+ * drops shapes that cannot fit. *out_least_s: no layout of it is faster; INFINITY: none may fit. */
 gboolean sim_worker_price_family (SimWorker *worker, const SimFamily *family, double *out_least_s);
-/* @priced: (nullable) worker->tmpl as sim_worker_price_family left it. */
-gboolean sim_worker_visit (SimWorker *worker, const SimFamily *family, const CostTemplate *priced);
+/* Of the family just priced: a guess at its fastest layout, for the order of the search alone. */
+double sim_worker_guess_s (SimWorker *worker);
+/* @priced: (nullable) what ranking has found; its template is priced on. */
+gboolean sim_worker_visit (SimWorker *worker, const SimFamily *family, SimPriced *priced);
 
 /* ---- uneven.c: stage lists of the current template; NULL where "auto" gives the same ---- */
 

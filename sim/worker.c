@@ -20,6 +20,8 @@ sim_worker_init (SimWorker *worker, SimShared *shared, double slack_ratio, doubl
   worker->pipelines = sim_uneven_table_new ();
   worker->pending = g_array_new (FALSE, FALSE, sizeof (SimCandidate));
   worker->shapes = g_array_new (FALSE, FALSE, sizeof (SimShape));
+  worker->own_tmpl = g_new (CostTemplate, 1);
+  worker->gemm_memo = cost_gemm_memo_new ();
   worker->placed = g_new0 (SimPlaced, N_PLACED);
   sim_topk_init (&worker->estimates, shared->options->keep);
 }
@@ -34,6 +36,8 @@ sim_worker_clear (SimWorker *worker)
   g_clear_pointer (&worker->pending, g_array_unref);
   g_clear_pointer (&worker->shapes, g_array_unref);
   g_clear_pointer (&worker->placed, g_free);
+  g_clear_pointer (&worker->own_tmpl, g_free);
+  g_clear_pointer (&worker->gemm_memo, cost_gemm_memo_free);
   sim_topk_clear (&worker->estimates);
 }
 
@@ -162,8 +166,7 @@ sim_worker_placement (SimWorker *worker)
     placed->template_serial = 0;
   }
   if (placed->template_serial != worker->template_serial) {
-    cost_placement_set_template (&placed->placement, worker->shared->problem, layout,
-                                 &worker->tmpl);
+    cost_placement_set_template (&placed->placement, worker->shared->problem, layout, worker->tmpl);
     placed->template_serial = worker->template_serial;
   }
   return &placed->placement;
@@ -206,6 +209,28 @@ family_at (const SimShared *shared, guint32 index)
   return &g_array_index (shared->space->families, SimFamily, index);
 }
 
+/* For the visit: the template is priced in place, shapes that may fit are copied. */
+static void
+keep_shapes (const SimWorker *worker, SimPriced *priced)
+{
+  priced->n_shapes = worker->shapes->len;
+  g_free (priced->shapes);
+  priced->shapes = g_memdup2 (worker->shapes->data, worker->shapes->len * sizeof (SimShape));
+}
+
+/* Of the family whose legal shapes are in worker->shapes. */
+static gboolean
+rank_family (SimWorker *worker, const SimFamily *family, SimPriced *priced, SimRanked *out)
+{
+  worker->tmpl = priced != NULL ? &priced->tmpl : worker->own_tmpl;
+  if (!sim_worker_price_family (worker, family, &out->least_s))
+    return FALSE;
+  out->guess_s = sim_worker_guess_s (worker);
+  if (priced != NULL)
+    keep_shapes (worker, priced);
+  return TRUE;
+}
+
 void
 sim_worker_rank (SimWorker *worker)
 {
@@ -220,15 +245,15 @@ sim_worker_rank (SimWorker *worker)
       return;
     ranked = &shared->ranked[index];
     family = family_at (shared, index);
-    *ranked = (SimRanked){ index, INFINITY };
+    *ranked = (SimRanked){ index, INFINITY, INFINITY };
     sim_family_shapes (shared->problem, shared->space, family, worker->shapes, &worker->counts);
     if (worker->shapes->len == 0)
       continue;
-    ranked->least_s = 0;
-    if (!shared->options->exhaustive && !sim_worker_price_family (worker, family, &ranked->least_s))
+    ranked->guess_s = ranked->least_s = 0;
+    if (!shared->options->exhaustive
+        && !rank_family (worker, family, shared->priced != NULL ? &shared->priced[index] : NULL,
+                         ranked))
       return;
-    if (shared->priced != NULL)
-      shared->priced[index] = worker->tmpl;
     if (is_cancelled (shared))
       sim_shared_fail (shared,
                        g_error_new (SIM_ERROR, SIM_ERROR_CANCELLED, "the search was stopped"));
@@ -245,10 +270,12 @@ sim_worker_run (SimWorker *worker)
     guint index = atomic_fetch_add (&shared->next, 1);
     const SimRanked *ranked = index < n ? &shared->ranked[index] : NULL;
 
-    /* sorted: no later family is faster */
-    if (ranked == NULL || isinf (ranked->least_s) || sim_worker_prunes (worker, ranked->least_s)
-        || !sim_worker_visit (worker, family_at (shared, ranked->index),
-                              shared->priced != NULL ? &shared->priced[ranked->index] : NULL))
+    if (ranked == NULL || isinf (ranked->guess_s))
+      return;
+    if (sim_worker_prunes (worker, ranked->least_s))
+      continue;
+    if (!sim_worker_visit (worker, family_at (shared, ranked->index),
+                           shared->priced != NULL ? &shared->priced[ranked->index] : NULL))
       return;
     report (shared);
   }

@@ -20,9 +20,9 @@ static int
 setup (void **state)
 {
   Fixture *f = g_new0 (Fixture, 1);
-  const TopoReadOptions options = { 0 };
   g_autoptr (GError) error = NULL;
   f->catalog = base_catalog_new (NULL, &error);
+  const TopoReadOptions options = { .catalog = f->catalog };
   f->machine = topo_machine_new_live (&options, 2, &error);
   f->profile = model_profile_load (f->catalog, "plait", &error);
   f->base = cost_calibration_load (f->catalog, "default", &error);
@@ -146,7 +146,8 @@ test_three_points_help (void **state)
 static gboolean
 is_cpu (void)
 {
-  const TopoReadOptions options = { 0 };
+  g_autoptr (BaseCatalog) catalog = base_catalog_new (NULL, NULL);
+  const TopoReadOptions options = { .catalog = catalog };
   g_autoptr (TopoMachine) machine = topo_machine_new_live (&options, 2, NULL);
   return machine != NULL && g_str_equal (machine->gpu->slug, "cpu");
 }

@@ -19,6 +19,10 @@ static const SearchCase cases[] = {
   { "search/moe_on_16", "qwen3-30b-a3b", "hgx-h100", "megatron", 16, 32, 4096, 0.5 },
   /* dense and MoE layers mixed, MLA, uneven stages */
   { "search/mla_on_64", "deepseek-v2", "hgx-h100", "megatron", 64, 64, 4096, 0.3 },
+  /* risks from hardly any to nearly certain: the limit on memory moves */
+  { "search/8b_on_8_wary", "llama-3.1-8b", "hgx-h100", "megatron", 8, 16, 8192, 0.001 },
+  { "search/8b_on_8_bold", "llama-3.1-8b", "hgx-h100", "megatron", 8, 16, 8192, 0.99 },
+  { "search/8b_on_8_any", "llama-3.1-8b", "hgx-h100", "megatron", 8, 16, 8192, 1 },
   /* memory decides: recompute of part of the layers, splits by memory */
   { "search/70b_on_32", "llama-3.1-70b", "hgx-h100", "megatron", 32, 32, 8192, 0.1 },
 };
@@ -259,13 +263,23 @@ test_names_nearest_misses (void **state)
 {
   const SearchCase c = { "", "llama-3.1-405b", "hgx-h100", "megatron", 8, 8, 8192, 0.1 };
   g_auto (SimSearchResult) found = { 0 };
+  g_auto (SimSearchResult) all = { 0 };
   Setting s;
 
   (void)state;
   setting_init (&s, &c);
-  search (&s, &c, "", 1, FALSE, TRUE, 10, &found);
+  search (&s, &c, "", 2, FALSE, TRUE, 10, &found);
+  search (&s, &c, "", 1, TRUE, TRUE, 10, &all);
   assert_int_equal (found.n_plans, 0);
   assert_int_equal (found.n_misses, 3);
+  assert_int_equal (all.n_misses, 3);
+  /* what cannot fit is left out only as long as something may */
+  for (guint i = 0; i < found.n_misses; i++) {
+    g_autofree char *x = model_layout_format (&found.misses[i].layout, s.profile);
+    g_autofree char *y = model_layout_format (&all.misses[i].layout, s.profile);
+
+    assert_string_equal (x, y);
+  }
   assert_true (found.misses[0].bound.need_bytes <= found.misses[1].bound.need_bytes);
   /* 405 billion parameters at 18 bytes, or 6 at least with everything sharded: never 8 × 79 GiB */
   assert_true (found.misses[0].bound.need_bytes > s.machine->gpu->usable_bytes);
