@@ -1,4 +1,5 @@
 /* topo/change.c - "+50%" and "800Gb/s" made part of a machine. */
+#include "base/text.h"
 #include "topo/change-private.h"
 
 #include <math.h>
@@ -40,7 +41,8 @@ find_resource (const char *name, TopoResource *out, GError **error)
     }
   }
   known = g_strjoinv (", ", (char **)names);
-  g_set_error (error, TOPO_ERROR, TOPO_ERROR_BAD_VALUE, "found '%s', expected one of %s", name,
+  g_autofree char *found = base_text_excerpt (name, -1);
+  g_set_error (error, TOPO_ERROR, TOPO_ERROR_BAD_VALUE, "found '%s', expected one of %s", found,
                known);
   return FALSE;
 }
@@ -77,8 +79,9 @@ read_change (TopoResource resource, const char *text, TopoChange *out, GError **
     if (out->value > 0)
       return TRUE;
   }
+  g_autofree char *found = base_text_excerpt (text, -1);
   g_set_error (error, TOPO_ERROR, TOPO_ERROR_BAD_VALUE, "%s: found '%s', expected %s%s%s",
-               resources[resource].name, text, resources[resource].example,
+               resources[resource].name, found, resources[resource].example,
                local != NULL ? ": " : "", local != NULL ? local->message : "");
   return FALSE;
 }
@@ -100,8 +103,9 @@ topo_changes_parse (TopoChanges *changes, const char *text, GError **error)
     TopoChange *change = NULL;
 
     if (equals == NULL) {
+      g_autofree char *found = base_text_excerpt (*pair, -1);
       g_set_error (error, TOPO_ERROR, TOPO_ERROR_BAD_VALUE,
-                   "found '%s', expected changes such as nvlink=+50%%,nic=800Gb/s", *pair);
+                   "found '%s', expected changes such as nvlink=+50%%,nic=800Gb/s", found);
       return FALSE;
     }
     *equals = '\0';

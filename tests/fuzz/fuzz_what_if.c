@@ -3,16 +3,6 @@
 #include "topo/change.h"
 #include <math.h>
 
-/* Success sets no error, failure one that says something. Its text quotes what was found as it is:
- * GOption has refused what is not UTF-8, cli/report.c makes one line of it. */
-static void
-require_outcome (gboolean ok, GError **error)
-{
-  fuzz_require (ok == (*error == NULL));
-  fuzz_require (ok || *(*error)->message != '\0');
-  g_clear_error (error);
-}
-
 /* A machine is worth reading only for changes that were understood. */
 static void
 load_changed (const TopoChanges *changes)
@@ -25,7 +15,7 @@ load_changed (const TopoChanges *changes)
     return;
   g_autoptr (TopoMachine) machine
       = topo_machine_load_changed (catalog, "hgx-h100", NULL, changes, &error);
-  require_outcome (machine != NULL, &error);
+  fuzz_require_outcome (machine != NULL, &error);
   for (char **note = machine != NULL ? machine->assumed : NULL; note != NULL && *note != NULL;
        note++)
     fuzz_require (g_utf8_validate (*note, -1, NULL) && strchr (*note, '\n') == NULL);
@@ -40,7 +30,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   TopoChanges changes;
   gboolean parsed = topo_changes_parse (&changes, text, &error);
   gboolean any = FALSE;
-  require_outcome (parsed, &error);
+  fuzz_require_outcome (parsed, &error);
   for (guint i = 0; parsed && i < TOPO_RESOURCE_N_KINDS; i++) {
     const TopoChange *change = &changes.of[i];
     fuzz_require (isfinite (change->factor) && change->factor >= 0);
