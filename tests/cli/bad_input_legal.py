@@ -75,6 +75,7 @@ allow("profile", "loss", "logits_peak_bytes logits_kept_bytes", "zero", "logits 
 allow("profile", "model", "balances_by_cost moe_needs_sp", "zero", "0 is no")
 allow("profile", "allocator", "context", "zero", "counted elsewhere")
 allow("profile", "row_defaults", "sp cp pp vpp ep shard recompute dtype attn dropout", "missing", "the framework has no habit")
+allow("profile", "row_defaults", "kv_lora_rank qk_head_dim qk_pos_emb_head_dim v_head_dim", "missing", "the framework has no such default")
 allow("profile", "row_defaults", "sp dropout", "zero", "0 is no")
 allow("profile", "row_defaults", "shard recompute attn", ANY.replace(" empty", ""), "words that validate reads, row by row")
 
@@ -144,7 +145,7 @@ FLAGS = {("--dropout", "zero"): "no dropout", ("--seed", "zero"): "the default",
 for name in ("negative", "zero", "nan", "inf", "1e30", "2^63", "2^64", "empty", "unit", "long", "blank", "line"):
     FLAGS["topo --machine", name] = "read only where the file is partial"
 
-LAYOUTS = {(key, "zero"): "0 is no" for key in ("sp", "zero", "fsdp", "overlap_tp", "overlap_dp", "overlap_p2p")}
+LAYOUTS = {(key, "zero"): "0 is no" for key in ("sp", "zero", "fsdp", "overlap_tp", "overlap_dp", "overlap_p2p", "overlap_ep")}
 
 # Faults that are known and not mended yet: reported as notes, and no longer here once mended.
 KNOWN = {}
