@@ -13,6 +13,9 @@
 #include <math.h>
 #include <string.h>
 
+#define MOST_PLAYS            100 /* of a sweep, unless --simulate says otherwise */
+#define MOST_PLAYS_OF_A_POINT 10
+
 typedef struct {
   char *model, *machine, *gpu, *what_if, *profile, *calibration, *layout;
   char *gpus, *global_batch, *seq, *dropout;
@@ -96,11 +99,25 @@ ask_limits (const Options *o, Asked *asked, GError **error)
   return TRUE;
 }
 
-/* How many of the best are played, and whether that orders them. */
-static gboolean
-ask_simulation (const Options *o, AppPlanRequest *request, GError **error)
+/* Search points of the sweep, at least 1. */
+static guint64
+count_points (const Asked *asked)
 {
-  guint64 simulate = 10;
+  const GArray *const lists[] = { asked->gpus, asked->batches, asked->seqs };
+  guint64 n = MAX (g_strv_length (asked->machines), 1);
+
+  for (guint i = 0; i < G_N_ELEMENTS (lists); i++)
+    n *= lists[i] != NULL ? MAX (lists[i]->len, 1) : 1;
+  return n;
+}
+
+/* How many of the best are played, and whether that orders them. A long sweep plays fewer of each
+ * point: playing takes longer than searching. */
+static gboolean
+ask_simulation (const Options *o, Asked *asked, GError **error)
+{
+  AppPlanRequest *request = &asked->request;
+  guint64 simulate = CLAMP (MOST_PLAYS / count_points (asked), 1, MOST_PLAYS_OF_A_POINT);
 
   if (!cli_count ("--simulate", o->simulate, 0, 100000, &simulate, error))
     return FALSE;
@@ -145,7 +162,7 @@ ask (const Options *o, const CliCommon *common, Asked *asked, GError **error)
       || !cli_count_list ("--seq", o->seq, FALSE, 1, 1u << 30, &asked->seqs, error)
       || !cli_ratio ("--dropout", o->dropout, &dropout, error) || !ask_limits (o, asked, error)
       || !cli_rank_parse (o->objective, o->pareto, o->tokens, o->deadline, &asked->rank, error)
-      || !ask_simulation (o, &asked->request, error))
+      || !ask_simulation (o, asked, error))
     return FALSE;
   request->inputs = (AppInputs){
     .catalog_dir = common->catalog,
@@ -558,7 +575,9 @@ run (const CliVerb *verb, int argc, char **argv)
     { "sensitivity", 0, 0, G_OPTION_ARG_NONE, &o.sensitivity,
       "What 10 % more of each resource does to the best plan", NULL },
     { "simulate", 0, 0, G_OPTION_ARG_STRING, &o.simulate,
-      "Of the best, so many are played event by event (10)", "N" },
+      "Of the best, so many are played event by event (10; in a sweep 100 in all, 1 of a point at "
+      "least)",
+      "N" },
     { "rank", 0, 0, G_OPTION_ARG_STRING, &o.rank,
       "Order those by 'step' (predicted, the default) or 'simulated'", "WORD" },
     { "exhaustive", 0, 0, G_OPTION_ARG_NONE, &o.exhaustive, "Cost every layout, prune nothing",
