@@ -122,7 +122,7 @@ typedef struct {
   const GPtrArray *points; /* (borrowed) NodePoint with a measurement */
   CostFitPoint at;         /* (owned) */
   double *base_s, *fit_s;  /* (owned) predictions per point */
-  double sigma;            /* log sd of steps that the fit has not seen; NaN: too few */
+  double sigma;            /* the profile's: of steps that the fit has not seen; NaN: too few */
   guint n_steps;
 } NodeFit;
 /* @base_text: the calibration as INI: priors are its numbers and spreads. */
