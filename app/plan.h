@@ -26,6 +26,10 @@ typedef struct {
   gpointer user_data;
 } AppPlanRequest;
 
+/* Plans to play of each search point where nobody says: 10 of one, fewer of each in a long sweep, at
+ * least its best. Reads the lists of @request. */
+guint app_plan_default_plays (const AppPlanRequest *request);
+
 /* A layout that comes nearest where nothing fits. */
 typedef struct {
   char *layout_text; /* (owned) */

@@ -6,6 +6,9 @@
 /* More points than anybody reads, and more layouts than a week costs: unless --limit says so. */
 #define MOST_POINTS  10000
 #define MOST_LAYOUTS G_GUINT64_CONSTANT (100000000000)
+/* Playing a plan takes longer than finding it. */
+#define MOST_PLAYS            100 /* of a sweep, but for the best of each point */
+#define MOST_PLAYS_OF_A_POINT 10
 
 static void
 setting_free (gpointer setting)
@@ -37,6 +40,19 @@ times (guint64 a, guint64 b)
   return __builtin_mul_overflow (a, b, &product) ? G_MAXUINT64 : product;
 }
 
+static guint64
+count_points (const AppPlanRequest *request)
+{
+  return times (times (g_strv_length ((char **)request->machines), n_values (request->gpus)),
+                times (n_values (request->batches), n_values (request->seqs)));
+}
+
+guint
+app_plan_default_plays (const AppPlanRequest *request)
+{
+  return (guint)CLAMP (MOST_PLAYS / MAX (count_points (request), 1), 1, MOST_PLAYS_OF_A_POINT);
+}
+
 static gboolean
 check_points (const AppPlanRequest *request, GError **error)
 {
@@ -44,7 +60,7 @@ check_points (const AppPlanRequest *request, GError **error)
   guint64 gpus = n_values (request->gpus);
   guint64 batches = n_values (request->batches);
   guint64 seqs = n_values (request->seqs);
-  guint64 points = times (times (machines, gpus), times (batches, seqs));
+  guint64 points = count_points (request);
   guint64 most = request->limit > 0 ? request->limit : MOST_POINTS;
 
   if (points <= most)

@@ -13,9 +13,6 @@
 #include <math.h>
 #include <string.h>
 
-#define MOST_PLAYS            100 /* of a sweep, unless --simulate says otherwise */
-#define MOST_PLAYS_OF_A_POINT 10
-
 typedef struct {
   char *model, *machine, *gpu, *what_if, *profile, *calibration, *layout;
   char *gpus, *global_batch, *seq, *dropout;
@@ -99,25 +96,11 @@ ask_limits (const Options *o, Asked *asked, GError **error)
   return TRUE;
 }
 
-/* Search points of the sweep, at least 1. */
-static guint64
-count_points (const Asked *asked)
-{
-  const GArray *const lists[] = { asked->gpus, asked->batches, asked->seqs };
-  guint64 n = MAX (g_strv_length (asked->machines), 1);
-
-  for (guint i = 0; i < G_N_ELEMENTS (lists); i++)
-    n *= lists[i] != NULL ? MAX (lists[i]->len, 1) : 1;
-  return n;
-}
-
-/* How many of the best are played, and whether that orders them. A long sweep plays fewer of each
- * point: playing takes longer than searching. */
+/* How many of the best are played, and whether that orders them. After the lists of @request. */
 static gboolean
-ask_simulation (const Options *o, Asked *asked, GError **error)
+ask_simulation (const Options *o, AppPlanRequest *request, GError **error)
 {
-  AppPlanRequest *request = &asked->request;
-  guint64 simulate = CLAMP (MOST_PLAYS / count_points (asked), 1, MOST_PLAYS_OF_A_POINT);
+  guint64 simulate = app_plan_default_plays (request);
 
   if (!cli_count ("--simulate", o->simulate, 0, 100000, &simulate, error))
     return FALSE;
@@ -161,8 +144,7 @@ ask (const Options *o, const CliCommon *common, Asked *asked, GError **error)
                           error)
       || !cli_count_list ("--seq", o->seq, FALSE, 1, 1u << 30, &asked->seqs, error)
       || !cli_ratio ("--dropout", o->dropout, &dropout, error) || !ask_limits (o, asked, error)
-      || !cli_rank_parse (o->objective, o->pareto, o->tokens, o->deadline, &asked->rank, error)
-      || !ask_simulation (o, asked, error))
+      || !cli_rank_parse (o->objective, o->pareto, o->tokens, o->deadline, &asked->rank, error))
     return FALSE;
   request->inputs = (AppInputs){
     .catalog_dir = common->catalog,
@@ -184,7 +166,7 @@ ask (const Options *o, const CliCommon *common, Asked *asked, GError **error)
   request->db_path = o->no_store ? NULL : cli_db_path (common);
   request->progress = show_progress;
   request->cancelled = cli_interrupted;
-  return TRUE;
+  return ask_simulation (o, request, error);
 }
 
 /* ---- what limits the best plan ---- */

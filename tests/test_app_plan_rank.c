@@ -120,10 +120,31 @@ test_money (void **state)
   result_free (result);
 }
 
+/* 100 plays of a sweep, at most 10 and at least 1 of each point; lists not given count as one. */
+static void
+test_plays (void **state)
+{
+  static const struct {
+    guint gpus, batches, plays;
+  } sweeps[] = { { 1, 0, 10 }, { 5, 2, 10 }, { 5, 4, 5 }, { 7, 5, 2 }, { 50, 2, 1 }, { 60, 9, 1 } };
+  const char *const machines[] = { "one", NULL };
+
+  (void)state;
+  for (guint i = 0; i < G_N_ELEMENTS (sweeps); i++) {
+    g_autoptr (GArray) gpus = g_array_new (FALSE, TRUE, sizeof (guint64));
+    g_autoptr (GArray) batches = g_array_new (FALSE, TRUE, sizeof (guint64));
+    g_array_set_size (gpus, sweeps[i].gpus);
+    g_array_set_size (batches, sweeps[i].batches);
+    const AppPlanRequest request
+        = { .machines = machines, .gpus = gpus, .batches = sweeps[i].batches > 0 ? batches : NULL };
+    assert_int_equal (app_plan_default_plays (&request), sweeps[i].plays);
+  }
+}
+
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (cases) + 1];
+  struct CMUnitTest tests[G_N_ELEMENTS (cases) + 2];
   gsize n = 0;
 
   for (; n < G_N_ELEMENTS (cases); n++)
@@ -131,5 +152,6 @@ main (void)
                                     .test_func = test_rank,
                                     .initial_state = (void *)&cases[n] };
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_money);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_plays);
   return _cmocka_run_group_tests ("app_plan_rank", tests, n, NULL, NULL);
 }
