@@ -170,6 +170,7 @@ test_deepseek (void **state)
   assert_non_null (strstr (row->layout_text, "recompute=selective:moe_act+mla_up_proj"));
   assert_non_null (strstr (row->layout_text, "ep=64"));
   assert_non_null (strstr (row->layout_text, "cuda_graph=layer"));
+  assert_non_null (strstr (row->layout_text, "overlap_ep=1"));
 }
 
 static void

@@ -233,6 +233,35 @@ test_host_bound (void **state)
   assert_near (block.pass_s[COST_PASS_FORWARD], 65e-6, 1e-9);
 }
 
+/* Half of an exchange is hidden anyway. overlap_ep hides the rest under the compute of its direction:
+ * forward 120 x .5 = 60 under 40 show 20, 60 x .5 = 30 nothing; backward 100 x .5 = 50 under
+ * 15 + 20, weight gradients too, show 15. */
+static void
+test_exchanges_beside_compute (void **state)
+{
+  ModelOp ops[] = {
+    hand_collective (MODEL_PHASE_FORWARD, MODEL_STREAM_EP, MODEL_COLLECTIVE_ALL_TO_ALL, 120, 0),
+    hand_norm (MODEL_PHASE_FORWARD, 40),
+    hand_collective (MODEL_PHASE_BACKWARD_INPUT, MODEL_STREAM_EP, MODEL_COLLECTIVE_ALL_TO_ALL, 100,
+                     0),
+    hand_gemm (MODEL_PHASE_BACKWARD_INPUT, 15, 0),
+    hand_gemm (MODEL_PHASE_BACKWARD_WEIGHT, 20, 0),
+  };
+  const ModelLayout beside = { .overlap_ep = TRUE };
+  CostBlock block;
+  price (&block, ops, G_N_ELEMENTS (ops), 2, 0, &plain, 0);
+  assert_near (block.pass_s[COST_PASS_FORWARD], 100e-6, 1e-9); /* 120 x .5 + 40 */
+  price (&block, ops, G_N_ELEMENTS (ops), 2, 0, &beside, 0);
+  assert_near (block.exposed_ep_s[COST_PASS_FORWARD], 20e-6, 1e-9);
+  assert_near (block.pass_s[COST_PASS_FORWARD], 60e-6, 1e-9);
+  assert_near (block.exposed_ep_s[COST_PASS_BACKWARD_INPUT], 15e-6, 1e-9);
+  assert_near (block.pass_s[COST_PASS_BACKWARD_INPUT], 30e-6, 1e-9);
+  ops[0].message_bytes = (guint64)(60 * MIB);
+  price (&block, ops, G_N_ELEMENTS (ops), 2, 0, &beside, 0);
+  assert_true (block.exposed_ep_s[COST_PASS_FORWARD] == 0);
+  assert_near (block.ep_s[COST_PASS_FORWARD], 60e-6, 1e-9);
+}
+
 /* The MoE block above, 300 us a dense layer: 2 x 300 and 15 for the experts. */
 static void
 test_cuda_graphs (void **state)
@@ -311,7 +340,7 @@ test_layer (void **state)
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (layers) + 4];
+  struct CMUnitTest tests[G_N_ELEMENTS (layers) + 5];
   guint n = 0;
   for (gsize i = 0; i < G_N_ELEMENTS (layers); i++)
     tests[n++] = (struct CMUnitTest){ .name = layers[i].name,
@@ -321,5 +350,6 @@ main (void)
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_cp_and_ep_exposure);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_host_bound);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_cuda_graphs);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_exchanges_beside_compute);
   return _cmocka_run_group_tests ("costmodel_exposure", tests, n, NULL, NULL);
 }
