@@ -196,6 +196,20 @@ cut_stages (ValidateCase *c)
   model_stages_by_cost (c->setting.arch, n, l->stage_layers);
 }
 
+/* How many layers stay on the GPU is the profile's to know. */
+static void
+read_offloading (ValidateCase *c)
+{
+  const char *layers = g_hash_table_lookup (c->setting.profile->row_defaults, "layers_on_gpu");
+
+  if (!validate_note_is_on (c, "fine-grained-activation-offloading"))
+    return;
+  if (layers == NULL)
+    validate_skip (c, "activations offloaded by a profile that does not say how");
+  else
+    c->layout.layers_on_gpu = (guint32)g_ascii_strtoull (layers, NULL, 10);
+}
+
 gboolean
 validate_resolve_layout (ValidateCase *c, GError **error)
 {
@@ -227,8 +241,8 @@ validate_resolve_layout (ValidateCase *c, GError **error)
   validate_read_recipe (c);
   choose_etp (c);
   cut_stages (c);
-  l->offloads_activations = validate_note_is_on (c, "fine-grained-activation-offloading");
-  if (!validate_read_stages (c) || c->skip != NULL)
+  read_offloading (c);
+  if (c->skip != NULL || !validate_read_stages (c) || c->skip != NULL)
     return TRUE;
   c->problem.problem.is_layout_assumed
       = validate_is_assumed (c, "recompute") || validate_is_assumed (c, "attn");

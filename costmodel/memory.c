@@ -6,8 +6,7 @@
 #include "model/program.h"
 #include <string.h>
 
-#define MAX_CHUNKS    64 /* per rank in a user's own order (model/schedule_file.c) */
-#define LAYERS_ON_GPU 3 /* where activations are offloaded: docs/model.md says what that rests on */
+#define MAX_CHUNKS 64 /* per rank in a user's own order (model/schedule_file.c) */
 
 static const char *const kind_names[COST_MEMORY_N_KINDS] = {
   [COST_MEMORY_WEIGHTS] = "weights",
@@ -228,9 +227,8 @@ activation_bytes (const CostMemoryPlan *plan, const CostStageClass *class, guint
 }
 
 /*
- * Offloaded, layer by layer on streams of their own: of all layers in flight the GPU holds the one
- * at work, the one coming back for the next backward and the one of the last forward going out;
- * embedding and head keep what they keep.
+ * Offloaded, layer by layer on streams of their own: of all layers in flight the GPU holds
+ * layers_on_gpu; embedding and head keep what they keep.
  */
 static guint64
 offloaded_bytes (const CostMemoryPlan *plan, const CostStageClass *class, guint64 in_flight)
@@ -249,7 +247,7 @@ offloaded_bytes (const CostMemoryPlan *plan, const CostStageClass *class, guint6
     ends += tmpl->embedding.memory.kept_bytes;
   if (content->has_head)
     ends += tmpl->head.memory.kept_bytes;
-  guint64 on_gpu = MIN (times (in_flight, class->max_chunk_layers), LAYERS_ON_GPU);
+  guint64 on_gpu = MIN (times (in_flight, class->max_chunk_layers), plan->layout->layers_on_gpu);
   return on_gpu * layer + times (in_flight, ends);
 }
 
@@ -464,7 +462,7 @@ cost_stage_kept_init (CostStageKept *out, const CostMemoryPlan *plan, const Cost
                                                          plan->microbatches, class->first_rank);
   out->activations_bytes = list != NULL ? listed_bytes (plan, list, class->first_rank)
                                         : activation_bytes (plan, class, out->in_flight_count);
-  if (plan->layout->offloads_activations)
+  if (plan->layout->layers_on_gpu > 0)
     out->activations_bytes = offloaded_bytes (plan, class, out->in_flight_count);
   out->activations_bytes += output_bytes (plan, class, out->in_flight_count);
   out->layer_work_bytes = layer_work_bytes (tmpl, plan->uniform, class);

@@ -109,9 +109,10 @@ typedef struct {
   ModelDtype dtype;
   ModelCpComm cp_comm;
   ModelCudaGraph cuda_graph;
-  /* of measured runs, without a text form: the last stage may hold the head and no layer; what
-   * layers keep for backward waits in host memory */
-  gboolean head_alone, offloads_activations;
+  /* of measured runs, without a text form: the last stage may hold the head and no layer; of the
+   * layers in flight so many keep what backward needs on the GPU, the rest in host memory (0: all) */
+  gboolean head_alone;
+  guint32 layers_on_gpu;
   double tp_sync; /* share of activations synchronized over tp, (0, 1] */
   gboolean overlap_tp, overlap_dp, overlap_p2p; /* resolved: the profile's unless the text says */
   /* Expert all-to-alls of one micro-batch run beside the compute of another (Megatron-core's

@@ -146,6 +146,7 @@ static const struct {
   { "qk_head_dim", 1, 1u << 20 },
   { "qk_pos_emb_head_dim", 1, 1u << 20 },
   { "v_head_dim", 1, 1u << 20 },
+  { "layers_on_gpu", 1, 1u << 20 }, /* where activations are offloaded */
 };
 
 static gboolean

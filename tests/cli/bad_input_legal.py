@@ -75,7 +75,7 @@ allow("profile", "loss", "logits_peak_bytes logits_kept_bytes", "zero", "logits 
 allow("profile", "model", "balances_by_cost moe_needs_sp", "zero", "0 is no")
 allow("profile", "allocator", "context", "zero", "counted elsewhere")
 allow("profile", "row_defaults", "sp cp pp vpp ep shard recompute dtype attn dropout", "missing", "the framework has no habit")
-allow("profile", "row_defaults", "kv_lora_rank qk_head_dim qk_pos_emb_head_dim v_head_dim", "missing", "the framework has no such default")
+allow("profile", "row_defaults", "kv_lora_rank qk_head_dim qk_pos_emb_head_dim v_head_dim layers_on_gpu", "missing", "the framework has no such default")
 allow("profile", "row_defaults", "sp dropout", "zero", "0 is no")
 allow("profile", "row_defaults", "shard recompute attn", ANY.replace(" empty", ""), "words that validate reads, row by row")
 
