@@ -325,9 +325,10 @@ print_text (const AppExecRequest *request, const AppExecResult *r)
               r->predicted_fullest_rank, r->map.world, r->result.step_s, r->priced_s,
               r->result.step_s + r->priced_s);
     if (r->result.resident_bytes > 0)
-      printf ("device: %s\nmemory: predicted %" G_GUINT64_FORMAT ", pool %" G_GUINT64_FORMAT
+      printf ("%s%s%smemory: predicted %" G_GUINT64_FORMAT ", pool %" G_GUINT64_FORMAT
               ", driver-used %" G_GUINT64_FORMAT " bytes\n",
-              r->result.device, r->predicted_peak_bytes, r->result.peak_bytes,
+              *r->result.device != '\0' ? "device: " : "", r->result.device,
+              *r->result.device != '\0' ? "\n" : "", r->predicted_peak_bytes, r->result.peak_bytes,
               r->result.resident_bytes);
   } else {
     printf ("dry run: nothing was run; expected step %.4f s, peak %" G_GUINT64_FORMAT " bytes\n",
