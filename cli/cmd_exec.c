@@ -324,12 +324,12 @@ print_text (const AppExecRequest *request, const AppExecResult *r)
               "%.4f s, together %.4f s\n",
               r->predicted_fullest_rank, r->map.world, r->result.step_s, r->priced_s,
               r->result.step_s + r->priced_s);
+    if (*r->result.device != '\0')
+      printf ("device: %s\n", r->result.device);
     if (r->result.resident_bytes > 0)
-      printf ("%s%s%smemory: predicted %" G_GUINT64_FORMAT ", pool %" G_GUINT64_FORMAT
+      printf ("memory: predicted %" G_GUINT64_FORMAT ", pool %" G_GUINT64_FORMAT
               ", driver-used %" G_GUINT64_FORMAT " bytes\n",
-              *r->result.device != '\0' ? "device: " : "", r->result.device,
-              *r->result.device != '\0' ? "\n" : "", r->predicted_peak_bytes, r->result.peak_bytes,
-              r->result.resident_bytes);
+              r->predicted_peak_bytes, r->result.peak_bytes, r->result.resident_bytes);
   } else {
     printf ("dry run: nothing was run; expected step %.4f s, peak %" G_GUINT64_FORMAT " bytes\n",
             r->predicted_step_s, r->predicted_peak_bytes);
