@@ -306,9 +306,10 @@ bench_s (const NodeFit *fit, const NodeBench *bench, const CostNumbers *numbers)
 }
 
 /*
- * How far off the formulas are beyond their numbers' spreads; for messages like that of @bench the root mean square of what is left
- * of those measured, 1 before any, and less the nearer the next measured size is. A transport changes
- * its algorithm between sizes, which no spread of a number knows of.
+ * How far off the formulas are beyond their numbers' spreads; for messages like that of @bench the
+ * root mean square of what is left of those measured, 1 before any, and less the nearer the next
+ * measured size is. A transport changes its algorithm between sizes, which no spread of a number
+ * knows of.
  */
 static double
 misfit (const NodeFit *fit, const NodeBench *bench)

@@ -142,6 +142,91 @@ test_three_points_help (void **state)
   assert_int_equal (attention->n_points, 0);
 }
 
+/* Two ranks: every op takes 1 s on one, 3 on the other, steps 5 and 7. An op counts with the mean, a
+ * collective as who came last had it, the step as the slower saw it. */
+static void
+test_ranks_are_joined (void **state)
+{
+  Fixture *f = *state;
+  g_autofree ExecBenchSheet *sheets = g_new0 (ExecBenchSheet, 2);
+  guint joint = 0, alone = 0, steps = 0;
+  for (guint r = 0; r < 2; r++) {
+    sheets[r] = (ExecBenchSheet){ .repeats = 4, .step_s = 5 + 2 * r, .least_s = 4 - r };
+    for (guint i = 0; i < EXEC_BENCH_MAX_OPS; i++)
+      sheets[r].seconds[i] = 1 + 2 * r;
+  }
+  for (guint i = 0; i < f->benches->len; i++) {
+    NodeBench *bench = g_ptr_array_index (f->benches, i);
+    if (bench->bench.kind != EXEC_BENCH_PROGRAM || bench->program->layout.pp > 1)
+      continue;
+    g_autoptr (ModelProgram) program
+        = model_program_new (bench->program->arch, &bench->program->job, &bench->program->layout,
+                             f->profile, 0, NULL);
+    sheets[0].n = sheets[1].n = program->n_ops;
+    node_bench_take (bench, sheets, 2);
+    assert_int_equal (bench->state, NODE_BENCH_DONE);
+    assert_near (bench->ops_s, 4, 1e-12);
+    for (guint j = 0; j < bench->points->len; j++) {
+      const NodePoint *point = g_ptr_array_index (bench->points, j);
+      gboolean is_step = point->kind == NODE_STEP, is_joint = !is_step && point->program != NULL;
+      assert_near (point->measured_s, is_step ? 7 : is_joint ? 1 : 2, 1e-12);
+      steps += is_step;
+      joint += is_joint;
+      alone += !is_step && !is_joint;
+    }
+  }
+  assert_true (steps > 10 && joint > steps && alone > joint);
+}
+
+/* What is measured next: a message of a size far from any known tells more than its neighbour, and so
+ * does a kind of which nothing is known. */
+static void
+test_doubts (void **state)
+{
+  Fixture *f = *state;
+  g_auto (NodeFit) fit = { 0 };
+  g_autoptr (GError) error = NULL;
+  g_autofree char *text = cost_calibration_format (f->base);
+  g_autoptr (GPtrArray) known = g_ptr_array_new ();
+  g_autofree double *doubts = g_new0 (double, f->benches->len);
+  g_autofree double *times_s = g_new0 (double, f->benches->len);
+  double near_doubt = 0, far_doubt = 0, other_doubt = 0;
+  assert_true (node_fit_init (&fit, &f->setting, text, "default", &error));
+  for (guint i = 0; i < f->benches->len; i++) {
+    NodeBench *bench = g_ptr_array_index (f->benches, i);
+    NodePoint *point = bench->points->len > 0 ? g_ptr_array_index (bench->points, 0) : NULL;
+    if (point == NULL || point->kind != NODE_COLLECTIVE
+        || point->collective != MODEL_COLLECTIVE_ALL_REDUCE || point->bytes > 4096)
+      continue;
+    point->measured_s = point->bytes == 1024 ? 1e-6 : 1e-3; /* no formula goes through both */
+    point->weight = 1;
+    bench->state = NODE_BENCH_DONE;
+    g_ptr_array_add (known, point);
+  }
+  assert_int_equal (known->len, 2);
+  assert_true (node_fit_run (&fit, known, TRUE, &error));
+  assert_true (node_fit_doubts (&fit, f->benches, doubts, times_s));
+  for (guint i = 0; i < f->benches->len; i++) {
+    const NodeBench *bench = g_ptr_array_index (f->benches, i);
+    const ExecBench *b = &bench->bench;
+    if (b->kind == EXEC_BENCH_COLLECTIVE && bench->state == NODE_BENCH_DONE)
+      assert_true (times_s[i] == 0);
+    if (b->kind != EXEC_BENCH_COLLECTIVE || b->bytes != 16384)
+      continue;
+    if (b->collective == MODEL_COLLECTIVE_ALL_REDUCE)
+      near_doubt = doubts[i];
+    if (b->collective == MODEL_COLLECTIVE_ALL_GATHER)
+      other_doubt = doubts[i];
+  }
+  for (guint i = 0; i < f->benches->len; i++) {
+    const ExecBench *b = &((NodeBench *)g_ptr_array_index (f->benches, i))->bench;
+    if (b->kind == EXEC_BENCH_COLLECTIVE && b->collective == MODEL_COLLECTIVE_ALL_REDUCE
+        && b->bytes == 64 * 16384)
+      far_doubt = doubts[i];
+  }
+  assert_true (near_doubt > 0 && near_doubt < far_doubt && near_doubt < other_doubt);
+}
+
 /* A host with GPUs is another machine than the numbers here speak of. */
 static gboolean
 is_cpu (void)
@@ -160,6 +245,8 @@ main (void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown (test_numbers_come_back, setup, teardown),
     cmocka_unit_test_setup_teardown (test_three_points_help, setup, teardown),
+    cmocka_unit_test_setup_teardown (test_ranks_are_joined, setup, teardown),
+    cmocka_unit_test_setup_teardown (test_doubts, setup, teardown),
   };
   return cmocka_run_group_tests (tests, NULL, NULL);
 }
