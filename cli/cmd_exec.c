@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/exec_sbatch.h"
+#include "cli/plan_json.h"
 
 #include <json-glib/json-glib.h>
 #include <math.h>
@@ -124,23 +125,6 @@ update (const AppExecRequest *request, const CliCommon *common)
 }
 
 static void
-json_number (JsonBuilder *b, const char *key, double value)
-{
-  json_builder_set_member_name (b, key);
-  if (isfinite (value))
-    json_builder_add_double_value (b, value);
-  else
-    json_builder_add_null_value (b);
-}
-
-static void
-json_integer (JsonBuilder *b, const char *key, guint64 value)
-{
-  json_builder_set_member_name (b, key);
-  json_builder_add_int_value (b, (gint64)value);
-}
-
-static void
 json_ops (JsonBuilder *b, const AppExecResult *r)
 {
   json_builder_set_member_name (b, "ops");
@@ -151,9 +135,10 @@ json_ops (JsonBuilder *b, const AppExecResult *r)
     json_builder_begin_object (b);
     json_builder_set_member_name (b, "kind");
     json_builder_add_string_value (b, exec_bucket_name (i));
-    json_integer (b, "count", r->has_result ? r->result.ops[i].count : r->predicted_ops[i].count);
-    json_number (b, "predicted_s", r->predicted_ops[i].seconds);
-    json_number (b, "measured_s", r->has_result ? r->result.ops[i].seconds : NAN);
+    cli_json_count (b, "count",
+                    (gint64)(r->has_result ? r->result.ops[i].count : r->predicted_ops[i].count));
+    cli_json_number (b, "predicted_s", r->predicted_ops[i].seconds);
+    cli_json_number (b, "measured_s", r->has_result ? r->result.ops[i].seconds : NAN);
     json_builder_end_object (b);
   }
   json_builder_end_array (b);
@@ -164,7 +149,7 @@ print_json (const AppExecRequest *request, const AppExecResult *r)
 {
   g_autoptr (JsonBuilder) b = json_builder_new ();
   json_builder_begin_object (b);
-  json_integer (b, "ranks", request->ranks);
+  cli_json_count (b, "ranks", (gint64)request->ranks);
   json_builder_set_member_name (b, "backend");
   json_builder_add_string_value (b, request->backend);
   json_builder_set_member_name (b, "layout_text");
@@ -177,30 +162,30 @@ print_json (const AppExecRequest *request, const AppExecResult *r)
   json_builder_set_member_name (b, "measured");
   if (r->has_result) {
     json_builder_begin_object (b);
-    json_number (b, "step_s", r->result.step_s);
-    json_number (b, "step_s_min", r->result.step_s_min);
-    json_number (b, "step_s_max", r->result.step_s_max);
-    json_integer (b, "peak_bytes", r->result.peak_bytes);
-    json_integer (b, "moved_bytes", r->result.moved_bytes);
-    json_number (b, "loss_first", r->result.loss_first);
-    json_number (b, "loss_last", r->result.loss_last);
+    cli_json_number (b, "step_s", r->result.step_s);
+    cli_json_number (b, "step_s_min", r->result.step_s_min);
+    cli_json_number (b, "step_s_max", r->result.step_s_max);
+    cli_json_count (b, "peak_bytes", (gint64)r->result.peak_bytes);
+    cli_json_count (b, "moved_bytes", (gint64)r->result.moved_bytes);
+    cli_json_number (b, "loss_first", r->result.loss_first);
+    cli_json_number (b, "loss_last", r->result.loss_last);
     json_builder_end_object (b);
   } else {
     json_builder_add_null_value (b);
   }
   json_builder_set_member_name (b, "predicted");
   json_builder_begin_object (b);
-  json_number (b, "step_s", r->predicted_step_s);
-  json_integer (b, "peak_bytes", r->predicted_peak_bytes);
+  cli_json_number (b, "step_s", r->predicted_step_s);
+  cli_json_count (b, "peak_bytes", (gint64)r->predicted_peak_bytes);
   json_builder_end_object (b);
   json_ops (b, r);
   if (request->slice && r->has_result) {
     json_builder_set_member_name (b, "slice");
     json_builder_begin_object (b);
-    json_integer (b, "rank", r->predicted_fullest_rank);
-    json_number (b, "measured_compute_s", r->result.step_s);
-    json_number (b, "priced_communication_s", r->priced_s);
-    json_number (b, "step_s", r->result.step_s + r->priced_s);
+    cli_json_count (b, "rank", (gint64)r->predicted_fullest_rank);
+    cli_json_number (b, "measured_compute_s", r->result.step_s);
+    cli_json_number (b, "priced_communication_s", r->priced_s);
+    cli_json_number (b, "step_s", r->result.step_s + r->priced_s);
     json_builder_end_object (b);
   }
   json_builder_end_object (b);

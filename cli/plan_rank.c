@@ -131,16 +131,6 @@ cli_rank_print (const CliRank *rank, const GArray *ranked)
 /* ---- JSON ---- */
 
 static void
-add_number (JsonBuilder *builder, const char *name, double value)
-{
-  json_builder_set_member_name (builder, name);
-  if (isfinite (value))
-    json_builder_add_double_value (builder, value);
-  else
-    json_builder_add_null_value (builder);
-}
-
-static void
 add_point (JsonBuilder *builder, const AppRanked *ranked)
 {
   const AppPlanPoint *point = ranked->point;
@@ -152,11 +142,11 @@ add_point (JsonBuilder *builder, const AppRanked *ranked)
   cli_json_count (builder, "global_batch", (gint64)point->global_batch);
   cli_json_count (builder, "seq", (gint64)point->seq);
   cli_json_text (builder, "layout_text", best->plan.layout_text);
-  add_number (builder, "step_s", best->plan.prediction.step_s);
-  add_number (builder, "tokens_per_s", ranked->tokens_per_s);
-  add_number (builder, "time_s", ranked->time_s);
-  add_number (builder, "cost_usd", ranked->cost_usd);
-  add_number (builder, "tokens_per_usd", ranked->tokens_per_usd);
+  cli_json_number (builder, "step_s", best->plan.prediction.step_s);
+  cli_json_number (builder, "tokens_per_s", ranked->tokens_per_s);
+  cli_json_number (builder, "time_s", ranked->time_s);
+  cli_json_number (builder, "cost_usd", ranked->cost_usd);
+  cli_json_number (builder, "tokens_per_usd", ranked->tokens_per_usd);
   json_builder_set_member_name (builder, "meets_deadline");
   json_builder_add_boolean_value (builder, ranked->meets_deadline);
   json_builder_set_member_name (builder, "pareto");
@@ -170,8 +160,8 @@ cli_rank_json (JsonBuilder *builder, const CliRank *rank, const GArray *ranked)
   json_builder_set_member_name (builder, "ranking");
   json_builder_begin_object (builder);
   cli_json_text (builder, "objective", app_objective_name (rank->request.objective));
-  add_number (builder, "tokens", rank->request.tokens > 0 ? rank->request.tokens : 1e12);
-  add_number (builder, "deadline_s", rank->request.deadline_s);
+  cli_json_number (builder, "tokens", rank->request.tokens > 0 ? rank->request.tokens : 1e12);
+  cli_json_number (builder, "deadline_s", rank->request.deadline_s);
   json_builder_set_member_name (builder, "points");
   json_builder_begin_array (builder);
   for (guint i = 0; i < ranked->len; i++)

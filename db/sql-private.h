@@ -45,6 +45,9 @@ gboolean db_sql_bind_real (DbDatabase *db, DbStmt *stmt, const char *name, doubl
 
 /* Runs a statement to its end and resets it. */
 gboolean db_sql_run (DbDatabase *db, DbStmt *stmt, const char *doing, GError **error);
+/* Prepares, runs and forgets @sql, whose one parameter is :id. */
+gboolean db_sql_run_with_id (DbDatabase *db, const char *sql, gint64 id, const char *doing,
+                             GError **error);
 
 /* Next row: *out_row says whether there is one. */
 gboolean db_sql_next (DbDatabase *db, DbStmt *stmt, const char *doing, gboolean *out_row,

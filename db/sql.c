@@ -190,6 +190,14 @@ db_sql_run (DbDatabase *db, DbStmt *stmt, const char *doing, GError **error)
 }
 
 gboolean
+db_sql_run_with_id (DbDatabase *db, const char *sql, gint64 id, const char *doing, GError **error)
+{
+  g_autoptr (DbStmt) stmt = db_sql_prepare (db, sql, error);
+  return stmt != NULL && db_sql_bind_int (db, stmt, ":id", id, error)
+         && db_sql_run (db, stmt, doing, error);
+}
+
+gboolean
 db_sql_next (DbDatabase *db, DbStmt *stmt, const char *doing, gboolean *out_row, GError **error)
 {
   int code = sqlite3_step (stmt);

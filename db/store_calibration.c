@@ -52,15 +52,6 @@ insert_rows (DbDatabase *db, const DbTable *table, gint64 calibration_id, gconst
   return TRUE;
 }
 
-/* Rows of a calibration that was stored before, with the same content, are replaced. */
-static gboolean
-delete_rows (DbDatabase *db, const char *sql, gint64 calibration_id, GError **error)
-{
-  g_autoptr (DbStmt) stmt = db_sql_prepare (db, sql, error);
-  return stmt != NULL && db_sql_bind_int (db, stmt, ":id", calibration_id, error)
-         && db_sql_run (db, stmt, "storing a calibration", error);
-}
-
 /* The run's row as it was begun is completed. */
 static gboolean
 complete_run (DbDatabase *db, gint64 run_id, gint64 calibration_id, const DbCalibrationMade *made,
@@ -84,21 +75,23 @@ db_store_finish_calibration (DbDatabase *db, gint64 run_id, const DbCalibrationR
                              const DbCalibrationMade *made, GError **error)
 {
   const DbRunCounts none = { .elapsed_s = 0 };
+  const char *doing = "storing a calibration";
   gint64 id = 0;
-  if (!db_store_calibration (db, calibration, &id, error)
-      || !db_sql_begin (db, "storing a calibration", error))
+  if (!db_store_calibration (db, calibration, &id, error) || !db_sql_begin (db, doing, error))
     return FALSE;
+  /* rows of one that was stored before, with the same content, are replaced */
   gboolean ok
-      = delete_rows (db, "DELETE FROM calibration_value WHERE calibration_id = :id", id, error)
-        && delete_rows (db, "DELETE FROM calibration_residual WHERE calibration_id = :id", id,
-                        error)
+      = db_sql_run_with_id (db, "DELETE FROM calibration_value WHERE calibration_id = :id", id,
+                            doing, error)
+        && db_sql_run_with_id (db, "DELETE FROM calibration_residual WHERE calibration_id = :id",
+                               id, doing, error)
         && insert_rows (db, &db_calibration_value_table, id, made->values, sizeof *made->values,
                         made->n_values, error)
         && insert_rows (db, &db_calibration_residual_table, id, made->residuals,
                         sizeof *made->residuals, made->n_residuals, error)
         && complete_run (db, run_id, id, made, error)
         && db_finish_run (db, run_id, DB_RUN_DONE, NULL, NULL, &none, error);
-  return db_sql_end (db, ok, "storing a calibration", error);
+  return db_sql_end (db, ok, doing, error);
 }
 
 /* ---- reading back ---- */

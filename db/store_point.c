@@ -48,14 +48,6 @@ is_stopped (DbStmt *row)
   return kill ((pid_t)sqlite3_column_int64 (row, 3), 0) != 0 && errno == ESRCH;
 }
 
-static gboolean
-run_statement (DbDatabase *db, const char *sql, gint64 run_id, GError **error)
-{
-  g_autoptr (DbStmt) stmt = db_sql_prepare (db, sql, error);
-  return stmt != NULL && db_sql_bind_int (db, stmt, ":run_id", run_id, error)
-         && db_sql_run (db, stmt, "going on with a run", error);
-}
-
 /* The newest run of @inputs_hash by this version, 0 unless it was stopped. */
 static gboolean
 find_stopped (DbDatabase *db, const char *inputs_hash, gint64 *out_run_id, GError **error)
@@ -85,11 +77,11 @@ db_store_resume_search (DbDatabase *db, const char *inputs_hash, gint64 *out_run
     return FALSE;
   gboolean ok = find_stopped (db, inputs_hash, &run_id, error);
   if (ok && run_id > 0)
-    ok = run_statement (db,
-                        "UPDATE run SET status = 'running', finished_at = NULL, message = NULL"
-                        " WHERE run_id = :run_id",
-                        run_id, error)
-         && run_statement (db, "DELETE FROM rejected WHERE run_id = :run_id", run_id, error)
+    ok = db_sql_run_with_id (db,
+                             "UPDATE run SET status = 'running', finished_at = NULL, message = NULL"
+                             " WHERE run_id = :id",
+                             run_id, doing, error)
+         && db_sql_run_with_id (db, "DELETE FROM rejected WHERE run_id = :id", run_id, doing, error)
          && claim (db, run_id, error);
   if (!db_sql_end (db, ok, doing, error))
     return FALSE;
