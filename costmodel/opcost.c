@@ -38,7 +38,7 @@ grouped_gemm_s (const CostContext *context, const CostGemmContext *gemm, const M
 }
 
 static double
-gemm_s (const CostContext *context, const ModelOp *op)
+product_s (const CostContext *context, const ModelOp *op)
 {
   const CostStepNumbers *step = &context->numbers->step;
   CostGemmContext gemm = context->gemm[op->dtype];
@@ -50,6 +50,17 @@ gemm_s (const CostContext *context, const ModelOp *op)
     return grouped_gemm_s (context, &gemm, op);
   double time_s = known_gemm_s (context, &gemm, op, op->batch);
   return op->flags & MODEL_OP_HEAD ? time_s * step->head_ratio : time_s;
+}
+
+/* An addition apart is a plain copy's kind of kernel. */
+static double
+gemm_s (const CostContext *context, const ModelOp *op)
+{
+  double time_s = product_s (context, op);
+  if (op->flags & MODEL_OP_ACCUMULATE_APART)
+    time_s += cost_memop_s (context->numbers, context->hbm_bytes_per_s, MODEL_OP_CAST, FALSE,
+                            model_op_addition_bytes (op));
+  return time_s;
 }
 
 static double

@@ -52,7 +52,9 @@ fill_hidden (CostTailPieces *out, const CostProblem *problem, const ModelLayout 
              const CostStageTime *stage)
 {
   double overlap = layout->overlap_dp ? problem->numbers->profile.overlap_dp_ratio : 0;
-  out->hidden_s = overlap * stage->backward_s;
+  out->hidden_s = model_layout_reduces_under_backward (layout, problem->profile)
+                      ? overlap * stage->backward_s
+                      : 0;
   out->gather_hidden_s = problem->profile->overlap_param_gather ? overlap * stage->forward_s : 0;
   out->is_per_microbatch
       = model_zero_moves_per_microbatch (layout, 2) && !model_zero_moves_per_microbatch (layout, 3);

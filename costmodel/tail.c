@@ -84,7 +84,8 @@ dp_s (const CostProblem *problem, const ModelLayout *layout, const CostTemplate 
   const Weights expert = { &placement->edp, &placement->expert_shard, &placement->expert_replicate,
                            shards->expert_shard_ranks, real (weights->expert) };
   double overlap = layout->overlap_dp ? problem->numbers->profile.overlap_dp_ratio : 0;
-  double under_backward_s = overlap * stage->backward_s;
+  double under_backward_s
+      = model_layout_reduces_under_backward (layout, profile) ? overlap * stage->backward_s : 0;
   double under_forward_s = profile->overlap_param_gather ? overlap * stage->forward_s : 0;
   Traffic sum = { 0 };
   add_traffic (&sum, &dense, layout, profile, tmpl->element_bytes);

@@ -141,6 +141,13 @@ model_zero_all_reduces (const ModelLayout *layout, const ModelProfile *profile)
   return layout->zero == 0 || (layout->zero == 1 && profile->all_reduces_zero1);
 }
 
+/* Gradients are reduced while the last backward still makes others. */
+static inline gboolean
+model_layout_reduces_under_backward (const ModelLayout *layout, const ModelProfile *profile)
+{
+  return layout->overlap_dp && !(layout->zero == 1 && profile->all_reduces_zero1);
+}
+
 /* Do tp ranks compute gradients of the weights that each of them holds whole from tokens of their
  * own, so that they must sum them? With sequence parallelism, or where only a share of activations
  * is synchronized. */

@@ -108,8 +108,9 @@ write_weight_grad (Lower *b, PendingWeightGrad *pending)
   op->batch = forward.batch;
   op->dtype = forward.dtype;
   op->flags = forward.flags;
-  if (model_profile_states (b->profile, b->layout->dtype).main_grad_bytes >= 4)
-    op->flags |= MODEL_OP_ACCUMULATE;
+  ModelStates states = model_profile_states (b->profile, b->layout->dtype);
+  if (states.main_grad_bytes >= 4)
+    op->flags |= states.grad_bytes > 0 ? MODEL_OP_ACCUMULATE_APART : MODEL_OP_ACCUMULATE;
   for (guint i = 0; i < pending->n_grads; i++)
     lower_in (b, pending->grads[i]);
   lower_in (b, pending->input);

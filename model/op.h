@@ -85,6 +85,8 @@ enum {
   MODEL_OP_GROUPED = 1 << 3,     /* batch = local experts, as one kernel or a loop (profile) */
   MODEL_OP_ROUTER = 1 << 4,      /* fp32 router GEMM */
   MODEL_OP_UNQUANTIZED = 1 << 5, /* GEMM that stays in the storage dtype whatever the layout's */
+  MODEL_OP_ACCUMULATE_APART = 1 << 6, /* what the GEMM makes in the storage dtype, a kernel of its
+                                         own adds to an fp32 buffer: 10 bytes an element */
 };
 
 #define MODEL_OP_MAX_IN  10
@@ -130,6 +132,9 @@ double model_op_flop (const ModelOp *op);
 double model_op_model_flop (const ModelOp *op);
 /* Bytes over HBM if every operand is read and every result written once. */
 double model_op_hbm_bytes (const ModelOp *op);
+/* Of them those of MODEL_OP_ACCUMULATE_APART's kernel: reads the product and the buffer, writes
+ * the buffer. */
+double model_op_addition_bytes (const ModelOp *op);
 /* Query-key pairs of one head and sequence that the mask lets through, to first order: s²/2 causal,
  * s·w − w²/2 with a window of w < s; s·w without a mask. */
 double model_attention_pairs (guint64 seq, guint64 window, gboolean causal);

@@ -53,7 +53,8 @@ typedef struct {
   /* communication of gradients and parameters */
   double reduce_bytes;           /* per gradient element on the wire: 4 fp32, 2 bf16 */
   guint64 bucket_elements;       /* gradient bucket, 0: whole model chunk at once */
-  gboolean all_reduces_zero1;    /* ZeRO-1 sums whole gradients on every rank, not shards */
+  gboolean all_reduces_zero1;    /* ZeRO-1 sums whole gradients on every rank, not shards, and after
+                                    the last backward, not under it */
   gboolean overlap_dp;           /* gradients are reduced under the last backward by default */
   gboolean overlap_param_gather; /* with overlap_dp, updated parameters are gathered under the next
                                     step's first forward */
