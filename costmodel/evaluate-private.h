@@ -10,6 +10,7 @@ double cost_straggler_ratio (const CostProblem *problem);
 /* After the last backward. */
 typedef struct {
   double dp_s, tp_s, optimizer_s;
+  double reduction_s; /* of dp_s: what of the reduction shows */
   double sum_s;
 } CostTail;
 /* @stage: one micro-batch on this rank: the reduction can hide under its backward, the gather of

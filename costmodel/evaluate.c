@@ -130,9 +130,11 @@ mean_work_s (const Evaluation *e)
   return e->passes * sum_s / e->stages->pp;
 }
 
+/* Where stages reduce in turn, those of all ranks count. */
 static void
 longest_tail (const Evaluation *e, CostTail *out)
 {
+  double reductions_s = 0;
   *out = (CostTail){ 0 };
   for (guint32 i = 0; i < e->stages->n_classes; i++) {
     const CostStageClass *class = &e->stages->classes[i];
@@ -143,8 +145,13 @@ longest_tail (const Evaluation *e, CostTail *out)
     cost_stage_time (&time, e->tmpl, e->placement, e->layout, &class->content);
     cost_tail (&tail, e->problem, e->layout, e->tmpl, e->placement, &class->content, &weights,
                e->microbatches, &time);
+    reductions_s += class->n_ranks * tail.reduction_s;
     if (i == 0 || tail.sum_s > out->sum_s)
       *out = tail;
+  }
+  if (model_layout_reduces_in_turn (e->layout, e->problem->profile)) {
+    out->dp_s += reductions_s - out->reduction_s;
+    out->sum_s += reductions_s - out->reduction_s;
   }
 }
 

@@ -72,10 +72,11 @@ exposed_s (double traffic_s, double hidden_s)
   return MAX (traffic_s - hidden_s, 0);
 }
 
+/* @out_reduction_s: once per step, what of the reduction shows. */
 static double
 dp_s (const CostProblem *problem, const ModelLayout *layout, const CostTemplate *tmpl,
       const CostPlacement *placement, const CostWeights *weights, guint64 microbatches,
-      const CostStageTime *stage)
+      const CostStageTime *stage, double *out_reduction_s)
 {
   const ModelProfile *profile = problem->profile;
   const CostShards *shards = &placement->shards;
@@ -90,10 +91,12 @@ dp_s (const CostProblem *problem, const ModelLayout *layout, const CostTemplate 
   Traffic sum = { 0 };
   add_traffic (&sum, &dense, layout, profile, tmpl->element_bytes);
   add_traffic (&sum, &expert, layout, profile, tmpl->element_bytes);
+  *out_reduction_s = model_zero_moves_per_microbatch (layout, 3)
+                         ? exposed_s (sum.copies_s, under_backward_s)
+                         : exposed_s (sum.reduce_s + sum.copies_s, under_backward_s);
   if (model_zero_moves_per_microbatch (layout, 3))
-    return exposed_s (sum.copies_s, under_backward_s);
-  double all_s = exposed_s (sum.reduce_s + sum.copies_s, under_backward_s)
-                 + exposed_s (sum.gather_s, under_forward_s);
+    return *out_reduction_s;
+  double all_s = *out_reduction_s + exposed_s (sum.gather_s, under_forward_s);
   if (model_zero_moves_per_microbatch (layout, 2))
     all_s += real (microbatches - 1) * exposed_s (sum.reduce_s, under_backward_s);
   return all_s;
@@ -159,9 +162,10 @@ cost_tail (CostTail *out, const CostProblem *problem, const ModelLayout *layout,
            const CostStageContent *content, const CostWeights *weights, guint64 microbatches,
            const CostStageTime *stage)
 {
-  out->dp_s = dp_s (problem, layout, tmpl, placement, weights, microbatches, stage)
-              + embedding_s (problem, layout, tmpl, placement, content)
-              + mirror_s (problem, layout, placement, weights);
+  out->dp_s
+      = dp_s (problem, layout, tmpl, placement, weights, microbatches, stage, &out->reduction_s)
+        + embedding_s (problem, layout, tmpl, placement, content)
+        + mirror_s (problem, layout, placement, weights);
   out->tp_s = 0;
   if (model_layout_sums_replicated (layout) && weights->replicated > 0)
     out->tp_s

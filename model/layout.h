@@ -148,6 +148,14 @@ model_layout_reduces_under_backward (const ModelLayout *layout, const ModelProfi
   return layout->overlap_dp && !(layout->zero == 1 && profile->all_reduces_zero1);
 }
 
+/* Does every stage's message of the last backward wait until its own reduction is done? */
+static inline gboolean
+model_layout_reduces_in_turn (const ModelLayout *layout, const ModelProfile *profile)
+{
+  return profile->reduces_before_sends && layout->overlap_dp && layout->zero == 0 && layout->pp > 1
+         && (layout->schedule == MODEL_SCHEDULE_1F1B || layout->schedule == MODEL_SCHEDULE_GPIPE);
+}
+
 /* Do tp ranks compute gradients of the weights that each of them holds whole from tokens of their
  * own, so that they must sum them? With sequence parallelism, or where only a share of activations
  * is synchronized. */

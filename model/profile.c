@@ -37,6 +37,7 @@ static const KeyFacts keys[] = {
   { "communication", "reduce_bytes", KEY_BYTES, AT (reduce_bytes), 1, 8 },
   { "communication", "bucket_elements", KEY_COUNT64, AT (bucket_elements), 0, 1e12 },
   { "communication", "all_reduces_zero1", KEY_SWITCH, AT (all_reduces_zero1), 0, 0 },
+  { "communication", "reduces_before_sends", KEY_SWITCH, AT (reduces_before_sends), 0, 0 },
   { "communication", "overlap_dp", KEY_SWITCH, AT (overlap_dp), 0, 0 },
   { "communication", "overlap_param_gather", KEY_SWITCH, AT (overlap_param_gather), 0, 0 },
   { "communication", "overlap_tp", KEY_SWITCH, AT (overlap_tp), 0, 0 },

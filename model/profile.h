@@ -55,6 +55,9 @@ typedef struct {
   guint64 bucket_elements;       /* gradient bucket, 0: whole model chunk at once */
   gboolean all_reduces_zero1;    /* ZeRO-1 sums whole gradients on every rank, not shards, and after
                                     the last backward, not under it */
+  gboolean reduces_before_sends; /* without ZeRO, the last backward's reduction is queued before the
+                                    message to the stage before, which waits for it: the stages
+                                    reduce one after the other */
   gboolean overlap_dp;           /* gradients are reduced under the last backward by default */
   gboolean overlap_param_gather; /* with overlap_dp, updated parameters are gathered under the next
                                     step's first forward */

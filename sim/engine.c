@@ -158,7 +158,7 @@ set_hook (SimPlay *play, Player *player)
 {
   double pass_s = player->clock_s, hidden_s = player->tail->hidden_s;
 
-  if (!(player->tail->gradients.duration_s > 0))
+  if (!(player->tail->gradients.duration_s > 0) || player->tail->is_before_send)
     return;
   for (guint i = 0; i < player->n_tapes; i++)
     pass_s += player->tape[i]->pass_s;
@@ -262,13 +262,16 @@ unhidden_s (const Player *player)
   return MAX (f_ep_s - MAX (b_s, 0), 0) + MAX (b_ep_s - MAX (f_s, 0), 0);
 }
 
-/* ZeRO 2 reduces after every micro-batch; the last one's are the tail's. */
+/* ZeRO 2 reduces after every micro-batch; the last one's are the tail's, unless the message to the
+ * stage before waits for them. */
 static const SimOp *
 reduce_after (const SimPlay *play, const Player *player, const ModelStep *step)
 {
   const Tail *tail = player->tail;
   gboolean ends = step->kind == MODEL_STEP_BACKWARD || step->kind == MODEL_STEP_BACKWARD_WEIGHT;
   gboolean is_last = player->step + 1 >= play->schedule->n_used[player->pp_rank];
+  if (tail->is_before_send)
+    return is_last ? &tail->gradients : NULL;
   return tail->is_per_microbatch && ends && !is_last && step->chunk == 0 ? &tail->each : NULL;
 }
 
@@ -318,6 +321,10 @@ await_gradients (Player *player)
 {
   double late_s = player->gradients_end_s - player->clock_s;
 
+  if (player->tail->is_before_send) {
+    player->position = AT_TAIL;
+    return TRUE;
+  }
   if (player->tail->gradients.duration_s > 0 && player->gradients_end_s < 0) {
     player->wait = WAIT_GRADIENTS;
     return FALSE;

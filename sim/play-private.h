@@ -91,6 +91,7 @@ typedef struct {
   SimOp gradients; /* duration 0: none */
   double hidden_s; /* of it, under the last backward */
   gboolean is_per_microbatch;
+  gboolean is_before_send;   /* the last message to the stage before waits for the gradients */
   SimOp each;                /* then: after every micro-batch but the last */
   SimOp transfers[MAX_TAIL]; /* before the optimizer */
   guint n_transfers;

@@ -53,7 +53,10 @@ sim_tail_init (Tail *tail, const SimCase *c, guint32 pp_rank)
   cost_stage_time (&time, c->tmpl, &c->placement, &c->layout, &class->content);
   cost_tail_pieces (&pieces, c->problem, &c->layout, c->tmpl, &c->placement, &class->content,
                     &weights, &time);
-  *tail = (Tail){ .hidden_s = pieces.hidden_s, .is_per_microbatch = pieces.is_per_microbatch };
+  *tail
+      = (Tail){ .hidden_s = pieces.hidden_s,
+                .is_per_microbatch = pieces.is_per_microbatch,
+                .is_before_send = model_layout_reduces_in_turn (&c->layout, c->problem->profile) };
   const CostTransfer gradients[]
       = { pieces.reduces[0], pieces.copies[0], pieces.reduces[1], pieces.copies[1] };
   tail->gradients = transfer_op (c, gradients, G_N_ELEMENTS (gradients), "reduce_gradients",

@@ -175,13 +175,81 @@ test_overlap (void **state)
   cost_tail (&both, &problem, &p.layout, &p.tmpl, &p.placement, content, &weights, 1, &under);
   assert_near (bare.dp_s - reduced.dp_s, 2e-3, 1e-9);
   assert_near (reduced.dp_s - both.dp_s, 1e-3, 1e-9);
+  assert_near (bare.reduction_s - reduced.reduction_s, 2e-3, 1e-9);
+}
+
+/* ZeRO-1 of a profile that reduces whole gradients does so after the backward, whatever the layout
+ * asks for; without ZeRO half of a backward of 4 ms hides it. */
+static void
+test_not_under_backward (void **state)
+{
+  const CostStageTime under = { .forward_s = 2e-3, .backward_s = 4e-3 };
+  double dp_s[2][2];
+  for (guint zero = 0; zero < 2; zero++)
+    for (guint overlap = 0; overlap < 2; overlap++) {
+      g_auto (Priced) p = { 0 };
+      g_autofree char *layout = g_strdup_printf ("tp=2,zero=%u,overlap_dp=%u", zero, overlap);
+      priced_init (&p, &(TailCase){ "under", "llama-3.1-8b", "nanotron", 16, layout });
+      CostProblem problem = p.setting.problem;
+      CostNumbers numbers = *problem.numbers;
+      CostWeights weights;
+      CostTail tail;
+      const CostStageContent *content = &p.map.classes[0].content;
+      problem.numbers = &numbers;
+      numbers.profile.overlap_dp_ratio = 0.5;
+      cost_weights_count (&weights, &p.tmpl, content, FALSE);
+      cost_tail (&tail, &problem, &p.layout, &p.tmpl, &p.placement, content, &weights, 1, &under);
+      dp_s[zero][overlap] = tail.dp_s;
+    }
+  assert_near (dp_s[0][0] - dp_s[0][1], 2e-3, 1e-9);
+  assert_near (dp_s[1][0], dp_s[1][1], 1e-12);
+}
+
+/* Four equal stages that reduce in turn: what shows of the reduction counts four times. */
+static void
+test_in_turn (void **state)
+{
+  g_auto (Priced) p = { 0 };
+  priced_init (&p, &(TailCase){ "turn", "llama-3.1-8b", "megatron", 32, "pp=4,zero=0" });
+  Setting *s = &p.setting;
+  ModelProfile profile = *s->profile; /* shallow */
+  CostNumbers numbers = *s->problem.numbers;
+  numbers.profile.overlap_dp_ratio = 0;
+  CostProblem problem = s->problem;
+  problem.profile = &profile;
+  problem.numbers = &numbers;
+  double tail_s[2], reductions_s = 0, longest_s = 0;
+  for (guint turn = 0; turn < 2; turn++) {
+    g_auto (CostPrediction) prediction = { 0 };
+    profile.overlap_dp = profile.reduces_before_sends = turn;
+    p.layout.overlap_dp = TRUE;
+    assert_true (cost_predict (&problem, &p.layout, &prediction, NULL));
+    tail_s[turn] = prediction.tail_s;
+  }
+  for (guint32 rank = 0; rank < 4; rank++) {
+    const CostStageContent *content = &p.map.classes[p.map.class_of_rank[rank]].content;
+    const CostStageTime none = { 0 };
+    CostWeights weights;
+    CostTail tail;
+    cost_weights_count (&weights, &p.tmpl, content, TRUE);
+    cost_tail (&tail, &problem, &p.layout, &p.tmpl, &p.placement, content, &weights, 1, &none);
+    reductions_s += tail.reduction_s;
+    longest_s = MAX (longest_s, tail.reduction_s);
+  }
+  assert_true (reductions_s > 2 * longest_s);
+  assert_near (tail_s[1] - tail_s[0], reductions_s - longest_s, 1e-9);
 }
 
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (cases) + 1];
-  tests[G_N_ELEMENTS (cases)] = (struct CMUnitTest)cmocka_unit_test (test_overlap);
+  static const struct CMUnitTest more[] = {
+    cmocka_unit_test (test_overlap),
+    cmocka_unit_test (test_not_under_backward),
+    cmocka_unit_test (test_in_turn),
+  };
+  struct CMUnitTest tests[G_N_ELEMENTS (cases) + G_N_ELEMENTS (more)];
+  memcpy (tests + G_N_ELEMENTS (cases), more, sizeof more);
   for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
     tests[i] = (struct CMUnitTest){ .name = cases[i].name,
                                     .test_func = test_tail,

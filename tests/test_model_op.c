@@ -15,6 +15,9 @@ test_gemm (void **state)
   op.flags = MODEL_OP_ACCUMULATE;
   /* (2 B · 56 + 8 B · 15) · 2 */
   assert_near (model_op_hbm_bytes (&op), 464, 0);
+  op.flags = MODEL_OP_ACCUMULATE_APART;
+  /* 284 of the product, (2 + 4 + 4) B · 15 · 2 of the addition */
+  assert_near (model_op_hbm_bytes (&op), 584, 0);
   op.flags = 0;
   op.dtype = MODEL_DTYPE_FP8;
   /* (1 B · 56 + 2 B · 15) · 2 */

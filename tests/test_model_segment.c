@@ -527,10 +527,40 @@ test_scores_of_unfused_attention (void **state)
   }
 }
 
+/* Weight gradients add up in an fp32 buffer: in the GEMM itself, or, where they are made in 16 bits
+ * beside it (nanotron, DeepSpeed's BF16_Optimizer), by a kernel of their own; without such a buffer
+ * not at all. qkv, proj, fc1 (gate and up in one) and fc2: four products. */
+static void
+test_accumulation (void **state)
+{
+  static const struct {
+    double grad_bytes, main_grad_bytes;
+    guint16 flags;
+  } cases[] = { { 0, 4, MODEL_OP_ACCUMULATE }, { 2, 4, MODEL_OP_ACCUMULATE_APART }, { 2, 0, 0 } };
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
+    Fixture f;
+    guint n = 0;
+    fixture_llama (&f, 4096, 32, 8, 14336, 32, 4096);
+    f.profile.grad_bytes = cases[i].grad_bytes;
+    f.profile.main_grad_bytes = cases[i].main_grad_bytes;
+    g_autoptr (ModelSegment) segment
+        = fixture_segment (&f, MODEL_PART_BLOCK, 0, MODEL_RECOMPUTE_NONE);
+    for (guint k = 0; k < segment->n_ops; k++) {
+      const ModelOp *op = &segment->ops[k];
+      guint16 flags = op->flags & (MODEL_OP_ACCUMULATE | MODEL_OP_ACCUMULATE_APART);
+      gboolean is_weight = op->kind == MODEL_OP_GEMM && op->phase == MODEL_PHASE_BACKWARD_WEIGHT;
+      assert_int_equal (flags, is_weight ? cases[i].flags : 0);
+      n += is_weight;
+    }
+    assert_int_equal (n, 4);
+  }
+}
+
 int
 main (void)
 {
   static const struct CMUnitTest plain[] = {
+    cmocka_unit_test (test_accumulation),
     cmocka_unit_test (test_core_attention_of_flash_saves_little),
     cmocka_unit_test (test_scores_of_unfused_attention),
     cmocka_unit_test (test_tp_collectives),
