@@ -390,20 +390,34 @@ model_profile_free (ModelProfile *profile)
   g_free (profile);
 }
 
-/* Without regard to case. */
-static gboolean
+static guint
+literal_length (const char *pattern)
+{
+  guint n = 0;
+  for (; *pattern != '\0'; pattern++)
+    n += *pattern != '*' && *pattern != '?';
+  return n;
+}
+
+/* Characters that the longest matching pattern spells out, 1 at least; 0: none matches. Without
+ * regard to case. */
+static guint
 matches (char *const *patterns, const char *text)
 {
+  guint most = 0;
   g_autofree char *lower = g_utf8_strdown (text, -1);
   for (guint i = 0; patterns != NULL && patterns[i] != NULL; i++) {
     g_autofree char *pattern = g_utf8_strdown (patterns[i], -1);
     if (g_pattern_match_simple (pattern, lower))
-      return TRUE;
+      most = MAX (most, MAX (literal_length (pattern), 1));
   }
-  return FALSE;
+  return most;
 }
 
-/* How many of the three the profile speaks of, 0 if any of them does not match. */
+#define MORE_THAN_A_LABEL 1000u
+
+/* How many of the three the profile speaks of, and then how much of the label its pattern spells
+ * out; 0 if any of them does not match. */
 static guint
 likeness (BaseIni *ini, const char *framework, const char *generation, const char *notes)
 {
@@ -412,13 +426,15 @@ likeness (BaseIni *ini, const char *framework, const char *generation, const cha
   g_auto (GStrv) patterns = base_ini_get_list (ini, "profile", "notes");
   gboolean by_generation = generations != NULL && generations[0] != NULL;
   gboolean by_notes = patterns != NULL && patterns[0] != NULL;
-  if (!matches (frameworks, framework))
+  guint length = matches (frameworks, framework);
+  if (length == 0)
     return 0;
   if (by_generation && (generation == NULL || !matches (generations, generation)))
     return 0;
   if (by_notes && (notes == NULL || !matches (patterns, notes)))
     return 0;
-  return 1u + by_generation + by_notes;
+  return (1u + by_generation + by_notes) * MORE_THAN_A_LABEL
+         + MIN (length, MORE_THAN_A_LABEL - 1);
 }
 
 char *

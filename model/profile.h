@@ -102,8 +102,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (ModelProfile, model_profile_free)
 ModelStates model_profile_states (const ModelProfile *profile, ModelDtype dtype);
 /*
  * Profile of the catalog whose frameworks= match @framework, whose generations= hold @generation
- * and whose notes= match @notes: the one that says most of the three, of equals the last
- * by name ("x-y", which is built on "x", before "x"); "generic" if none does.
+ * and whose notes= match @notes: the one that says most of the three, of equals the one whose
+ * pattern spells out most of the label, of these the last by name ("x-y", which is built on "x",
+ * before "x"); "generic" if none does.
  *
  * @generation, @notes: (nullable). Returns: (owned).
  */
