@@ -208,6 +208,17 @@ leads_anywhere (const Walk *walk, const XmlNode *node)
   return FALSE;
 }
 
+static gboolean
+has_io (const XmlNode *node)
+{
+  if (is_type (node, "PCIDev") || is_type (node, "Bridge") || is_type (node, "OSDev"))
+    return TRUE;
+  for (guint i = 0; i < node->children->len; i++)
+    if (has_io (g_ptr_array_index (node->children, i)))
+      return TRUE;
+  return FALSE;
+}
+
 static guint
 count_leading (const Walk *walk, const XmlNode *node)
 {
@@ -473,6 +484,9 @@ read_hwloc_xml (const char *data, gsize length, TopoReading *reading, Sketch *sk
                  "<topology> holds no NUMA node with cores, expected at least one");
     return FALSE;
   }
+  if (!has_io (root))
+    reading_note (reading, "holds no PCI device, GPUs and NICs neither: it was written without I/O "
+                           "devices; lstopo --whole-io --of xml has them");
   sketch->source = g_strdup ("hwloc XML");
   return TRUE;
 }
