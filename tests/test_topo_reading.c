@@ -30,6 +30,7 @@ static const GraphCase graph_cases[] = {
   { "nccl-xgmi.xml", NULL, "unknown", 2, 0, 0, 1, 1, "'1002:9999' is not in the catalog" },
   /* 600,000 MB/s by hwloc 2.9.0 for 12 links of 25 GB/s */
   { "hwloc-pairs.xml", NULL, "a100-pcie-80g", 2, 1, 1, 2, 12, "halved" },
+  { "hwloc-no-io.xml", NULL, "unknown", 0, 0, 0, 1, 0, "holds no PCI device" },
 };
 
 static gboolean
