@@ -23,6 +23,12 @@ static const GraphCase graph_cases[] = {
   { "smi-prefixed.txt", NULL, "unknown", 3, 1, 3, 2, 4, "could be a switch" },
   { "smi-prefixed.txt", "a100-sxm-40g", "a100-sxm-40g", 3, 1, 3, 2, 4, NULL },
   { "smi-cut.txt", NULL, "unknown", 8, 0, 0, 3, 18, "10 pairs of GPUs are not in the paste" },
+  /* one matrix of 4 GPUs and 2 NICs: broken at 35 columns, its tabs lost, as a log in JSON, as
+   * Windows redirects it */
+  { "smi-wrapped.txt", NULL, "unknown", 4, 2, 2, 2, 18, "line breaks inside rows were taken out" },
+  { "smi-glued.txt", NULL, "unknown", 4, 2, 2, 2, 18, NULL },
+  { "smi-escaped.txt", NULL, "unknown", 4, 2, 2, 2, 18, NULL },
+  { "smi-utf16.txt", NULL, "unknown", 4, 2, 2, 2, 18, NULL },
   { "smi-lost-links.txt", NULL, "unknown", 4, 0, 0, 2, 18, "joined by NVSwitch" },
   { "smi-asymmetric.txt", NULL, "unknown", 2, 0, 0, 2, 0, "not symmetric: GPU0-GPU1" },
   { "nccl-switch.xml", NULL, "h100-sxm-80g", 2, 1, 2, 2, 18, "PCI id 10de:2330" },

@@ -392,6 +392,10 @@ read_smi_topo (const char *data, gsize length, TopoReading *reading, Sketch *ske
     g_set_error (error, TOPO_ERROR, TOPO_ERROR_PARSE, "the matrix names no GPU");
     return FALSE;
   }
+  if (lines->joined > 0)
+    reading_note (reading,
+                  "%u line breaks inside rows were taken out: a terminal's, by their looks",
+                  lines->joined);
   if (lines->p2p_rows > 0)
     reading_note (reading, "a P2P capability matrix in the same file was left out");
   if (lines->matrices > 0)

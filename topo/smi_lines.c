@@ -6,6 +6,7 @@
 #include "topo/smi_lines.h"
 #include "topo/sketch.h"
 #include "topo/smi_tokens.h"
+#include "topo/smi_unwrap.h"
 #include <string.h>
 
 #define MAX_ROWS 256
@@ -205,7 +206,8 @@ SmiLines *
 smi_lines_new (const char *data, gsize length)
 {
   SmiLines *lines = g_new0 (SmiLines, 1);
-  const char *at = data, *end = data + length;
+  GString *whole = smi_unwrap (data, length, &lines->joined);
+  const char *at = whole->str, *end = at + whole->len;
   guint number = 0;
   lines->header = g_ptr_array_new_with_free_func (g_free);
   lines->rows = g_ptr_array_new_with_free_func (free_row);
@@ -217,5 +219,6 @@ smi_lines_new (const char *data, gsize length)
     take_line (lines, at, n, ++number);
     at += n + 1;
   }
+  g_string_free (whole, TRUE);
   return lines;
 }

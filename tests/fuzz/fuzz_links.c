@@ -20,8 +20,8 @@ try_file (const uint8_t *data, size_t size, const char *slug)
   for (guint g = 0; ok && g_str_equal (slug, "nvlink") && g < TOPO_NVLINK_GENERATIONS; g++) {
     TopoLinkKind kind = TOPO_LINK_NIC;
     double bytes_per_s = 0;
-    fuzz_require (topo_link_facts_nvlink_of (&facts, facts.nvlink[g].capabilities[0], &kind,
-                                             &bytes_per_s));
+    fuzz_require (
+        topo_link_facts_nvlink_of (&facts, facts.nvlink[g].capabilities[0], &kind, &bytes_per_s));
     fuzz_require (kind == (TopoLinkKind)(TOPO_LINK_NVLINK1 + g) && bytes_per_s > 0);
   }
   for (guint i = 1; ok && i < facts.n_intel; i++)
