@@ -80,6 +80,8 @@ typedef struct {
 } RefusedCase;
 
 static const RefusedCase refused_cases[] = {
+  { "rocm-smi.txt", NULL, NULL, "give RCCL's XML" },
+  { "nccl-graph.xml", NULL, NULL, "NCCL_GRAPH_DUMP_FILE" },
   { "smi-p2p.txt", NULL, NULL, "P2P capability matrix" },
   { "smi-header-only.txt", NULL, NULL, "a header but no rows" },
   { "smi-two-x.txt", NULL, NULL, "line 3: row 'GPU1' has its X where row 'GPU0' has its own" },
@@ -201,6 +203,46 @@ test_merge_with_machine (void **state)
   g_autoptr (TopoMachine) machine = topo_reading_steal_machine (reading, &error);
   assert_no_error (error);
   assert_non_null (machine);
+}
+
+/* What a node's matrix cannot show of a rack: its domain, the power limit, a link rate that was
+ * measured, curves. All of it is kept and said; a domain not where a GPU is off the switch. */
+static void
+test_merge_keeps_the_rack (void **state)
+{
+  GError *error = NULL;
+  g_autofree char *matrix = fixture_path ("smi-wrapped.txt");
+  g_autofree char *lost = fixture_path ("smi-lost-links.txt");
+  g_autoptr (BaseCatalog) catalog = open_catalog ();
+  const char *text
+      = "[machine]\nname = rack\ngpu = gb200\ngpus_per_node = 4\ndomain = 72\nsource = test\n"
+        "power_limit_ratio = 0.8\nassumed = the rack is new\n"
+        "[links]\nwiring = switch\nnvls = yes\nlink_rate = 45GB/s\n"
+        "[measured all_reduce 8]\nsource = test\npoints = 8B:10us, 1MiB:20us\n";
+  g_autofree char *folder = g_dir_make_tmp ("plait-XXXXXX", &error);
+  g_autofree char *machine = g_build_filename (folder, "rack.ini", NULL);
+  assert_true (g_file_set_contents (machine, text, -1, &error));
+  TopoReadOptions options = { catalog, NULL, machine };
+  g_autoptr (TopoReading) reading = topo_reading_new_from_file (matrix, &options, &error);
+  assert_no_error (error);
+  g_autoptr (TopoReading) broken = topo_reading_new_from_file (lost, &options, &error);
+  assert_no_error (error);
+  g_unlink (machine);
+  g_rmdir (folder);
+  assert_int_equal (reading->machine->domain_size, 72);
+  assert_near (reading->machine->power_limit_ratio, 0.8, 1e-12);
+  assert_near (reading->machine->direct_link_bytes_per_s, 45e9, 1e-12);
+  assert_int_equal (reading->machine->curves->len, 1);
+  assert_string_equal (reading->machine->assumed[0], "the rack is new");
+  assert_non_null (strstr (assumption (reading, "domain"), "72 GPUs, of "));
+  assert_non_null (strstr (assumption (reading, "power_limit_ratio"), "0.8, of "));
+  assert_non_null (strstr (assumption (reading, "link_rate"), "45GB/s, of "));
+  assert_non_null (strstr (assumption (reading, "measured"), "1 curve of "));
+  assert_round_trip (reading);
+  assert_int_equal (broken->machine->domain_size, 4);
+  assert_non_null (strstr (assumption (broken, "domain"), "this node alone"));
+  assert_int_equal (broken->machine->curves->len, 0);
+  assert_true (says (broken, "1 measured curve of "));
 }
 
 /* A dump that lists other NICs than the machine has keeps its own, without a fabric. */
@@ -439,6 +481,7 @@ main (void)
     cmocka_unit_test (test_places),
     cmocka_unit_test (test_matrix_is_the_file),
     cmocka_unit_test (test_merge_with_machine),
+    cmocka_unit_test (test_merge_keeps_the_rack),
     cmocka_unit_test (test_merge_other_nics),
     cmocka_unit_test (test_nvls_is_said),
     cmocka_unit_test (test_broken_catalog),

@@ -329,7 +329,11 @@ check_rows (const SmiLines *lines, GError **error)
 {
   if (lines->rows->len > 0)
     return TRUE;
-  if (lines->p2p_rows > 0)
+  if (lines->is_amd)
+    g_set_error (error, TOPO_ERROR, TOPO_ERROR_PARSE,
+                 "a table of rocm-smi or amd-smi does not place GPUs and NICs: give RCCL's XML "
+                 "(NCCL_TOPO_DUMP_FILE)");
+  else if (lines->p2p_rows > 0)
     g_set_error (error, TOPO_ERROR, TOPO_ERROR_PARSE,
                  "a P2P capability matrix (nvidia-smi topo -p2p) does not tell how GPUs are "
                  "joined: give the output of nvidia-smi topo -m");

@@ -197,8 +197,11 @@ fill (TopoReading *reading, const char *data, gsize length, const TopoReadOption
            && (options->machine == NULL || reading_attach (reading, options, error));
   g_set_error (error, TOPO_ERROR, TOPO_ERROR_PARSE,
                length == 0 ? "empty, expected a topology"
-                           : "not a topology: found neither an nvidia-smi topo matrix, NCCL or "
-                             "hwloc XML, a machine file, nor nccl-tests or nvbandwidth output");
+               : contains (data, length, "<graphs")
+                   ? "the rings and trees that NCCL chose (NCCL_GRAPH_DUMP_FILE) do not tell how "
+                     "GPUs are joined: give the XML of NCCL_TOPO_DUMP_FILE"
+                   : "not a topology: found neither an nvidia-smi topo matrix, NCCL or "
+                     "hwloc XML, a machine file, nor nccl-tests or nvbandwidth output");
   return FALSE;
 }
 

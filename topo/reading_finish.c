@@ -144,14 +144,15 @@ say_wiring (TopoReading *reading, const Sketch *sketch, const SketchWiring *wiri
 }
 
 static void
-say_rates (TopoReading *reading, const Sketch *sketch, const TopoGpu *gpu,
+say_rates (TopoReading *reading, const Sketch *sketch, const TopoGpu *gpu, BaseIni *base,
            const SketchWiring *wiring)
 {
   guint pcie = sketch->n_gpus > 0 ? sketch->gpus[0].generation : 0;
-  if (wiring->wiring != TOPO_WIRING_NONE && gpu != NULL)
+  gboolean of_base = base != NULL && base_ini_has_key (base, "links", "link_rate");
+  if (wiring->wiring != TOPO_WIRING_NONE && gpu != NULL && !of_base)
     reading_assume (reading, "link_rate", "%g GB/s per link and direction, of %s",
                     gpu->direct_link_bytes_per_s / 1e9, gpu->slug);
-  else if (wiring->wiring != TOPO_WIRING_NONE && isnan (sketch->link_bytes_per_s))
+  else if (wiring->wiring != TOPO_WIRING_NONE && gpu == NULL && isnan (sketch->link_bytes_per_s))
     reading_assume (reading, "link_rate", "unknown without the model of the GPUs");
   if (sketch->n_gpus == 0 || (pcie >= 3 && pcie <= 6))
     return;
@@ -180,9 +181,36 @@ open_base (const Sketch *sketch, const TopoReadOptions *options, GError **error)
 
 /* What sketch_to_ini() takes from --machine beside links that the file does not show. */
 static void
-say_base (TopoReading *reading, const Sketch *sketch, BaseIni *base, const char *name)
+say_base (TopoReading *reading, const Sketch *sketch, const TopoGpu *gpu, BaseIni *base,
+          const char *name)
 {
   static const char *const kept[] = { "p2p", "inter_socket" };
+  const char *domain = base_ini_get_string_or (base, "machine", "domain", NULL);
+  const char *power = base_ini_get_string_or (base, "machine", "power_limit_ratio", NULL);
+  const char *rate = base_ini_get_string_or (base, "links", "link_rate", NULL);
+  guint curves = 0, left_out = 0;
+  if (domain != NULL && sketch_takes_domain (sketch, gpu, base))
+    reading_assume (reading, "domain", "%s GPUs, of %s", domain, name);
+  else if (domain != NULL)
+    reading_assume (reading, "domain",
+                    "this node alone: that of %s (%s GPUs) was left out, no switch joins all of "
+                    "this file",
+                    name, domain);
+  if (power != NULL)
+    reading_assume (reading, "power_limit_ratio", "%s, of %s", power, name);
+  if (rate != NULL && sketch->links_seen && gpu != NULL && gpu->has_direct)
+    reading_assume (reading, "link_rate", "%s, of %s", rate, name);
+  for (guint i = 0; i < base_ini_n_groups (base); i++) {
+    const char *group = base_ini_group_name (base, i);
+    guint taken = sketch_takes_curve (sketch, gpu, base, group);
+    curves += taken;
+    left_out += g_str_has_prefix (group, "measured ") && !taken;
+  }
+  if (curves > 0)
+    reading_assume (reading, "measured", "%u curve%s of %s", curves, curves > 1 ? "s" : "", name);
+  if (left_out > 0)
+    reading_note (reading, "%u measured curve%s of %s left out: over more ranks than can be seated",
+                  left_out, left_out > 1 ? "s" : "", name);
   for (guint i = 0; sketch->numas->len > 0 && i < G_N_ELEMENTS (kept); i++) {
     const char *value = base_ini_get_string_or (base, "pcie", kept[i], NULL);
     if (value != NULL
@@ -192,7 +220,7 @@ say_base (TopoReading *reading, const Sketch *sketch, BaseIni *base, const char 
   guint64 nics = 0;
   if (base_ini_has_group (base, "network"))
     base_ini_get_count_optional (base, "network", "nics", 1, 64, &nics, NULL);
-  if (nics > 0 && (sketch->n_nics == 0 || sketch->n_nics == nics))
+  if (sketch_takes_network (sketch, base))
     reading_assume (reading, "network", "of %s", name);
   else if (nics > 0)
     reading_assume (reading, "network",
@@ -265,8 +293,8 @@ reading_finish (TopoReading *reading, Sketch *sketch, const TopoReadOptions *opt
     say_nvls (reading, sketch, gpu, &wiring);
   }
   if (base != NULL)
-    say_base (reading, sketch, base, options->machine);
-  say_rates (reading, sketch, gpu, &wiring);
+    say_base (reading, sketch, gpu, base, options->machine);
+  say_rates (reading, sketch, gpu, base, &wiring);
   return build (reading, sketch, options, g_steal_pointer (&gpu), base, error);
 }
 

@@ -206,6 +206,7 @@ SmiLines *
 smi_lines_new (const char *data, gsize length)
 {
   SmiLines *lines = g_new0 (SmiLines, 1);
+  lines->is_amd = memmem (data, length, "XGMI", 4) != NULL;
   GString *whole = smi_unwrap (data, length, &lines->joined);
   const char *at = whole->str, *end = at + whole->len;
   guint number = 0;

@@ -22,6 +22,7 @@ typedef struct {
   GPtrArray *rows;     /* (owned) of SmiRow */
   GHashTable *legend;  /* (owned) "NIC0" -> "mlx5_0" */
   GPtrArray *products; /* (owned) of char *: GPUs as nvidia-smi -L in the same paste names them */
+  gboolean is_amd;     /* XGMI links: of rocm-smi or amd-smi */
   guint joined;        /* line breaks inside rows and headers that were taken out */
   guint p2p_rows;      /* rows of a capability matrix (topo -p2p) */
   guint matrices;      /* further matrices that differ from the first */

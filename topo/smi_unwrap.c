@@ -32,7 +32,8 @@ static gboolean
 is_affinity (const char *word)
 {
   return strcmp (word, "N/A") == 0
-         || (g_ascii_isdigit (*word) && strspn (word, "0123456789abcdefABCDEFx,-") == strlen (word));
+         || (g_ascii_isdigit (*word)
+             && strspn (word, "0123456789abcdefABCDEFx,-") == strlen (word));
 }
 
 /* The beginning of a cell, cut by the end of the line. */
@@ -73,7 +74,8 @@ kind_of (GArray *tokens)
     if (smi_device_of (word_at (tokens, i)) != NULL && is_cell (word_at (tokens, i + 1)))
       return LINE_ROW;
   for (guint i = 0; i < tokens->len && !titles; i++)
-    names += is_name (word_at (tokens, i), &titles) && g_str_has_prefix (word_at (tokens, i), "GPU");
+    names
+        += is_name (word_at (tokens, i), &titles) && g_str_has_prefix (word_at (tokens, i), "GPU");
   return names > 1 ? LINE_HEADER : LINE_OTHER;
 }
 
@@ -122,13 +124,11 @@ continue_line (Unwrap *unwrap, const char *text, gsize length)
   g_autoptr (GArray) before = smi_tokens_new (unwrap->line->str, unwrap->line->len);
   if (unwrap->kind == LINE_OTHER || tokens->len == 0)
     return FALSE;
-  gboolean tight = !g_ascii_isspace (*text)
-                   && !g_ascii_isspace (unwrap->line->str[unwrap->line->len - 1]);
-  gboolean glued = tight
-                   && is_rest_of (word_at (before, before->len - 1), word_at (tokens, 0),
-                                  unwrap->kind);
-  gboolean fits
-      = unwrap->kind == LINE_ROW ? fits_row (tokens, glued) : fits_header (tokens, glued);
+  gboolean tight
+      = !g_ascii_isspace (*text) && !g_ascii_isspace (unwrap->line->str[unwrap->line->len - 1]);
+  gboolean glued
+      = tight && is_rest_of (word_at (before, before->len - 1), word_at (tokens, 0), unwrap->kind);
+  gboolean fits = unwrap->kind == LINE_ROW ? fits_row (tokens, glued) : fits_header (tokens, glued);
   /* "V18" of a cut NV18 looks like a device before cells. */
   if (!fits || (!glued && kind_of (tokens) == LINE_ROW))
     return FALSE;
