@@ -245,6 +245,31 @@ test_merge_keeps_the_rack (void **state)
   assert_true (says (broken, "1 measured curve of "));
 }
 
+/* topo -mp shows no NVLink: the machine's is taken, and a check does not claim that it is lost. */
+static void
+test_links_that_are_hidden (void **state)
+{
+  GError *error = NULL;
+  static const char matrix[] = "GPU0\tX\tPIX\tSYS\tSYS\nGPU1\tPIX\tX\tSYS\tSYS\n"
+                               "GPU2\tSYS\tSYS\tX\tPIX\nGPU3\tSYS\tSYS\tPIX\tX\n";
+  g_autofree char *prompted = g_strconcat ("$ nvidia-smi topo -mp\n", matrix, NULL);
+  g_autoptr (BaseCatalog) catalog = open_catalog ();
+  TopoReadOptions alone = { catalog, NULL, NULL }, merged = { catalog, NULL, "a100-pcie-nvlink" };
+  g_autoptr (TopoMachine) expected = load_machine ("a100-pcie-nvlink");
+  g_autoptr (TopoReading) filled
+      = topo_reading_new_from_data (matrix, strlen (matrix), "m.txt", &merged, &error);
+  assert_no_error (error);
+  assert_int_equal (topo_gpu_links (filled->machine->graph, 0, 1), 12);
+  assert_non_null (strstr (assumption (filled, "links"), "as topo -mp does"));
+  g_autoptr (TopoReading) hidden
+      = topo_reading_new_from_data (prompted, strlen (prompted), "mp.txt", &alone, &error);
+  assert_no_error (error);
+  g_autoptr (GPtrArray) lines = topo_reading_differences (hidden, expected);
+  assert_int_equal (lines->len, 1);
+  assert_string_equal (g_ptr_array_index (lines, 0),
+                       "links between GPUs: not told by nvidia-smi topo, expected NV12");
+}
+
 /* A dump that lists other NICs than the machine has keeps its own, without a fabric. */
 static void
 test_merge_other_nics (void **state)
@@ -482,6 +507,7 @@ main (void)
     cmocka_unit_test (test_matrix_is_the_file),
     cmocka_unit_test (test_merge_with_machine),
     cmocka_unit_test (test_merge_keeps_the_rack),
+    cmocka_unit_test (test_links_that_are_hidden),
     cmocka_unit_test (test_merge_other_nics),
     cmocka_unit_test (test_nvls_is_said),
     cmocka_unit_test (test_broken_catalog),

@@ -254,6 +254,18 @@ build (TopoReading *reading, const Sketch *sketch, const TopoReadOptions *option
   return reading->machine != NULL;
 }
 
+/*
+ * A matrix without any NVLink is that of topo -mp as much as of a machine that has none: with
+ * --machine what is there follows from that.
+ */
+static gboolean
+may_hide_links (const TopoReading *reading, const SketchWiring *wiring, BaseIni *base)
+{
+  return reading->format == TOPO_FORMAT_SMI_TOPO && wiring->wiring == TOPO_WIRING_NONE
+         && base != NULL
+         && strcmp (base_ini_get_string_or (base, "links", "wiring", "none"), "none") != 0;
+}
+
 /* A file without GPUs: those of --machine, in that machine's own places. */
 static gboolean
 take_machine (TopoReading *reading, const TopoReadOptions *options, GError **error)
@@ -286,7 +298,12 @@ reading_finish (TopoReading *reading, Sketch *sketch, const TopoReadOptions *opt
   halve_links (reading, sketch, gpu, &wiring);
   if (gpu != NULL && !check_links (sketch, gpu, &wiring, error))
     return FALSE;
-  if (base != NULL && !sketch->links_seen)
+  reading->hides_links = !sketch->links_seen && base == NULL;
+  if (sketch->links_seen && may_hide_links (reading, &wiring, base)) {
+    sketch->links_seen = FALSE;
+    reading_assume (reading, "links", "of %s: the matrix shows none, as topo -mp does",
+                    options->machine);
+  } else if (base != NULL && !sketch->links_seen)
     reading_assume (reading, "links", "of %s", options->machine);
   else {
     say_wiring (reading, sketch, &wiring);
