@@ -390,6 +390,32 @@ test_nccl_tests_text (void **state)
   assert_true (m->in_place);
 }
 
+/* Three runs in one log: each has its own ranks and its own collective, the last does not tell it. */
+static void
+test_nccl_tests_runs (void **state)
+{
+  static const struct {
+    const char *what;
+    guint ranks;
+    double time_s;
+  } expected[] = {
+    { "all_reduce", 2, 20e-6 }, { "all_reduce", 2, 25e-6 }, { "all_reduce", 2, 30e-6 },
+    { "all_reduce", 2, 32e-6 }, { "all_gather", 4, 40e-6 }, { "all_gather", 4, 50e-6 },
+    { "unknown", 2, 60e-6 },
+  };
+  GError *error = NULL;
+  g_autofree char *path = fixture_path ("nccl-tests-runs.txt");
+  g_autoptr (TopoReading) reading = read_path (path, NULL, NULL, &error);
+  assert_no_error (error);
+  assert_int_equal (reading->measurements->len, G_N_ELEMENTS (expected));
+  for (guint i = 0; i < G_N_ELEMENTS (expected); i++) {
+    assert_string_equal (measurement (reading, i)->what, expected[i].what);
+    assert_int_equal (measurement (reading, i)->ranks, expected[i].ranks);
+    assert_near (measurement (reading, i)->time_s, expected[i].time_s, 1e-12);
+  }
+  assert_true (says (reading, "1 of 7 times do not tell their collective"));
+}
+
 /* Attached to a machine, the out-of-place times become part of its file, and of its next reading. */
 static void
 test_attach (void **state)
@@ -514,6 +540,7 @@ main (void)
     cmocka_unit_test (test_check),
     cmocka_unit_test (test_unknown_gpu_is_no_machine),
     cmocka_unit_test (test_nccl_tests_text),
+    cmocka_unit_test (test_nccl_tests_runs),
     cmocka_unit_test (test_attach),
     cmocka_unit_test (test_attach_copies),
     cmocka_unit_test (test_nccl_tests_json),

@@ -7,6 +7,7 @@
  */
 #include "base/suggest.h"
 #include "topo/curve.h"
+#include "topo/nccltests-private.h"
 #include "topo/reading-private.h"
 #include <math.h>
 #include <string.h>
@@ -187,6 +188,16 @@ reading_attach (TopoReading *reading, const TopoReadOptions *options, GError **e
     return FALSE;
   g_autoptr (GString) text = g_string_new (whole->ini);
   guint n = measured_append (text, reading);
+  if (n == 0 && reading->measurements->len > 0
+      && strcmp (g_array_index (reading->measurements, TopoMeasurement, 0).what, NCCLTESTS_UNNAMED)
+             == 0) {
+    g_set_error (
+        error, TOPO_ERROR, TOPO_ERROR_PARSE,
+        "nothing to attach to '%s': the log does not tell its collective; keep the command "
+        "line in it (all_reduce_perf …), or in the name of the file",
+        options->machine);
+    return FALSE;
+  }
   if (!attach_copies (text, reading, whole->machine) && n == 0) {
     g_set_error (error, TOPO_ERROR, TOPO_ERROR_PARSE,
                  "nothing to attach to '%s': neither a collective with its name, its ranks and two "
