@@ -81,6 +81,7 @@ typedef struct {
 
 static const RefusedCase refused_cases[] = {
   { "rocm-smi.txt", NULL, NULL, "give RCCL's XML" },
+  { "nvbandwidth.txt", NULL, NULL, "nvbandwidth -j" },
   { "nccl-graph.xml", NULL, NULL, "NCCL_GRAPH_DUMP_FILE" },
   { "smi-p2p.txt", NULL, NULL, "P2P capability matrix" },
   { "smi-header-only.txt", NULL, NULL, "a header but no rows" },

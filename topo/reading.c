@@ -197,6 +197,8 @@ fill (TopoReading *reading, const char *data, gsize length, const TopoReadOption
            && (options->machine == NULL || reading_attach (reading, options, error));
   g_set_error (error, TOPO_ERROR, TOPO_ERROR_PARSE,
                length == 0 ? "empty, expected a topology"
+               : contains (data, length, "nvbandwidth Version")
+                   ? "nvbandwidth's table is not read: give the JSON that nvbandwidth -j prints"
                : contains (data, length, "<graphs")
                    ? "the rings and trees that NCCL chose (NCCL_GRAPH_DUMP_FILE) do not tell how "
                      "GPUs are joined: give the XML of NCCL_TOPO_DUMP_FILE"
