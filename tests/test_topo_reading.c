@@ -29,6 +29,8 @@ static const GraphCase graph_cases[] = {
   { "smi-glued.txt", NULL, "unknown", 4, 2, 2, 2, 18, NULL },
   { "smi-escaped.txt", NULL, "unknown", 4, 2, 2, 2, 18, NULL },
   { "smi-utf16.txt", NULL, "unknown", 4, 2, 2, 2, 18, NULL },
+  { "smi-table.txt", NULL, "h100-sxm-80g", 2, 0, 0, 1, 18, "by its name NVIDIA H100 80GB HBM3" },
+  { "smi-collect-env.txt", NULL, "h100-sxm-80g", 2, 0, 0, 1, 18, "by its name" },
   { "smi-lost-links.txt", NULL, "unknown", 4, 0, 0, 2, 18, "joined by NVSwitch" },
   { "smi-asymmetric.txt", NULL, "unknown", 2, 0, 0, 2, 0, "not symmetric: GPU0-GPU1" },
   { "nccl-switch.xml", NULL, "h100-sxm-80g", 2, 1, 2, 2, 18, "PCI id 10de:2330" },
