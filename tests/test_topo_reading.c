@@ -455,6 +455,7 @@ test_attach_copies (void **state)
   assert_no_error (error);
   assert_near (usual->machine->direct_link_bytes_per_s, 25e9, 1e-12);
   assert_true (says (usual, "link_rate stays"));
+  assert_true (says (usual, "4 measurements with the host are not used"));
   g_autofree char *text = NULL;
   assert_true (g_file_get_contents (path, &text, NULL, &error));
   g_auto (GStrv) parts = g_strsplit (text, "275.50", 2);

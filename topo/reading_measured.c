@@ -180,6 +180,19 @@ attach_copies (GString *text, TopoReading *reading, const TopoMachine *machine)
   return TRUE;
 }
 
+/* What was measured and is not used is said. */
+static void
+note_unused (TopoReading *reading)
+{
+  guint host = 0;
+  for (guint i = 0; i < reading->measurements->len; i++) {
+    const TopoMeasurement *m = &g_array_index (reading->measurements, TopoMeasurement, i);
+    host += m->from == TOPO_MEASUREMENT_HOST || m->to == TOPO_MEASUREMENT_HOST;
+  }
+  if (host > 0)
+    reading_note (reading, "%u measurements with the host are not used", host);
+}
+
 gboolean
 reading_attach (TopoReading *reading, const TopoReadOptions *options, GError **error)
 {
@@ -216,6 +229,7 @@ reading_attach (TopoReading *reading, const TopoReadOptions *options, GError **e
     return FALSE;
   reading->machine = topo_machine_new_from_ini (options->catalog, ini, whole->name, gpu, error);
   reading->ini = g_string_free (g_steal_pointer (&text), FALSE);
+  note_unused (reading);
   if (n > 0)
     reading_note (reading, "%u measured curve%s attached to %s", n, n > 1 ? "s" : "",
                   options->machine);
