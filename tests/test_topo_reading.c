@@ -34,6 +34,8 @@ static const GraphCase graph_cases[] = {
   { "smi-lost-links.txt", NULL, "unknown", 4, 0, 0, 2, 18, "joined by NVSwitch" },
   { "smi-asymmetric.txt", NULL, "unknown", 2, 0, 0, 2, 0, "not symmetric: GPU0-GPU1" },
   { "nccl-switch.xml", NULL, "h100-sxm-80g", 2, 1, 2, 2, 18, "PCI id 10de:2330" },
+  { "nccl-narrow.xml", NULL, "l40s", 3, 0, 0, 1, 0,
+    "PCIe links of GPUs differ: GPU1 (generation 4 x8); most have generation 4 x16" },
   { "nccl-partial.xml", NULL, "unknown", 4, 0, 0, 2, 0, "give --machine" },
   { "nccl-xgmi.xml", NULL, "unknown", 2, 0, 0, 1, 1, "'1002:9999' is not in the catalog" },
   /* 600,000 MB/s by hwloc 2.9.0 for 12 links of 25 GB/s */
