@@ -406,6 +406,8 @@ say_rates (Walk *walk, const XmlNode *root, double one)
   sketch->link_bytes_per_s = one * 1e6;
   if (one == 20000)
     sketch->direct = TOPO_LINK_NVLINK1;
+  if (walk->reading->format == TOPO_FORMAT_LIVE)
+    return; /* the driver is asked next */
   reading_assume (walk->reading, "nvlink", "links of %g GB/s each, one way, by the rates stated",
                   one / 1e3);
   if (one == 25000 && is_before_2_9_1 (root))

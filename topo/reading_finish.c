@@ -84,7 +84,9 @@ halve_links (TopoReading *reading, Sketch *sketch, const TopoGpu *gpu, SketchWir
 {
   guint most = gpu != NULL ? (gpu->has_direct ? gpu->direct_links : 0)
                            : topo_link_facts_most_links (&sketch->facts);
-  if (reading->format != TOPO_FORMAT_HWLOC_XML || most == 0)
+  gboolean by_rates
+      = reading->format == TOPO_FORMAT_HWLOC_XML || reading->format == TOPO_FORMAT_LIVE;
+  if (!by_rates || most == 0)
     return;
   gboolean too_many = wiring->wiring != TOPO_WIRING_NONE && wiring->links_per_gpu > most;
   for (guint i = 0; i < sketch->n_gpus; i++)

@@ -4,6 +4,7 @@
  * device names up to the end of the line or the affinity titles. All else is skipped.
  */
 #include "topo/smi_lines.h"
+#include "base/text.h"
 #include "topo/sketch.h"
 #include "topo/smi_tokens.h"
 #include "topo/smi_unwrap.h"
@@ -180,8 +181,10 @@ take_product (SmiLines *lines, GArray *tokens, const char *line, gsize length)
       || !g_str_has_suffix (word_at (tokens, 1), ":") || start == NULL)
     return;
   end = end != NULL ? end : text + strlen (text);
-  if (end > start + 2)
-    g_ptr_array_add (lines->products, g_strstrip (g_strndup (start + 2, (gsize)(end - start - 2))));
+  if (end <= start + 2)
+    return;
+  g_autofree char *name = base_text_excerpt (start + 2, end - start - 2);
+  g_ptr_array_add (lines->products, g_strdup (g_strstrip (name)));
 }
 
 /* "|   0  NVIDIA H100 80GB HBM3   On  | 00000000:1B:00.0 Off |": the name up to persistence and bus
