@@ -26,7 +26,7 @@ topo_format_name (TopoFormat format)
 static gboolean
 contains (const char *data, gsize length, const char *word)
 {
-  return memmem (data, length, word, strlen (word)) != NULL;
+  return data != NULL && memmem (data, length, word, strlen (word)) != NULL;
 }
 
 /* Skips blanks, comments, declarations and doctypes in front of the root element. */
