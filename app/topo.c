@@ -57,5 +57,5 @@ app_topo_check (const char *catalog_dir, const TopoReading *reading, const char 
     g_prefix_error (error, "--check: ");
     return NULL;
   }
-  return topo_machine_differences (reading->machine, machine);
+  return topo_reading_differences (reading, machine);
 }

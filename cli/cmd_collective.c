@@ -101,7 +101,7 @@ ask (const Options *o, const CliCommon *common, AppCollectiveRequest *request, G
 {
   if (!cli_require ("--machine", o->machine, "hgx-h100", error)
       || !cli_require ("--ranks", o->ranks, "8", error)
-      || !cli_count ("--ranks", o->ranks, 1, 1u << 24, &request->ranks, error))
+      || !cli_count ("--ranks", o->ranks, 2, 1u << 24, &request->ranks, error))
     return FALSE;
   *out_bytes = base_units_parse_bytes_list (o->bytes != NULL ? o->bytes : "8B..16GiB", error);
   if (*out_bytes == NULL) {

@@ -9,6 +9,16 @@
 
 #include <math.h>
 
+/* A plan that is described, not stored: --model in place of PLAN. */
+static gboolean
+is_described (int argc, char **argv)
+{
+  for (int i = 1; i < argc; i++)
+    if (g_str_equal (argv[i], "--model") || g_str_has_prefix (argv[i], "--model="))
+      return TRUE;
+  return FALSE;
+}
+
 static CliExit
 run_show (const CliVerb *verb, int argc, char **argv)
 {
@@ -23,6 +33,8 @@ run_show (const CliVerb *verb, int argc, char **argv)
                                      "With --json: also what lowers the memory risk", NULL },
                                    G_OPTION_ENTRY_NULL };
 
+  if (is_described (argc, argv))
+    return cli_predict.run (verb, argc, argv);
   if (!cli_parse (verb, argc, argv, entries, 1, 1, &common, &rest, &code))
     return code;
   plan = app_stored_plan (cli_db_path (&common), rest[0], &error);
@@ -39,10 +51,11 @@ run_show (const CliVerb *verb, int argc, char **argv)
 const CliVerb cli_show = {
   .name = "show",
   .arguments = "PLAN",
-  .summary = "A stored plan in full",
+  .summary = "A plan in full",
   .description
   = "PLAN is a plan id (see 'plait query \"select * from best_plan\"') or 'best', the\n"
-    "best plan of the last run. Below it: what would lower the risk of running out of memory\n"
+    "best plan of the last run, or options as of predict: --model … --machine … --gpus …\n"
+    "--layout …. Below it: what would lower the risk of running out of memory\n"
     "(recompute, tp, pp, cp, micro-batch, sharding, growing segments, the optimizer on the host),\n"
     "cheapest in time first.",
   .run = run_show,

@@ -348,7 +348,7 @@ static const BadCase bad[] = {
   { "bad/wiring", "wiring", "wiring = ring", "switch" },
   { "bad/nvls_without_switch", "wiring", "wiring = links\nnvls = yes", "only a switch" },
   { "bad/nvls_on_nvlink3", "wiring", "wiring = switch\nkind = nvlink3\nnvls = yes",
-    "NVLink 4 or later" },
+    "switches of nvlink3 cannot reduce" },
   { "bad/pair_self", "pairs", "pairs = 1-1:2", "'1-1:2'" },
   { "bad/pair_twice", "pairs", "pairs = 0-1:2, 1-0:2", "each pair once" },
   { "bad/pair_out_of_range", "pairs", "pairs = 0-4:2", "below 4" },

@@ -23,13 +23,24 @@ static const GraphCase graph_cases[] = {
   { "smi-prefixed.txt", NULL, "unknown", 3, 1, 3, 2, 4, "could be a switch" },
   { "smi-prefixed.txt", "a100-sxm-40g", "a100-sxm-40g", 3, 1, 3, 2, 4, NULL },
   { "smi-cut.txt", NULL, "unknown", 8, 0, 0, 3, 18, "10 pairs of GPUs are not in the paste" },
+  /* one matrix of 4 GPUs and 2 NICs: broken at 35 columns, its tabs lost, as a log in JSON, as
+   * Windows redirects it */
+  { "smi-wrapped.txt", NULL, "unknown", 4, 2, 2, 2, 18, "line breaks inside rows were taken out" },
+  { "smi-glued.txt", NULL, "unknown", 4, 2, 2, 2, 18, NULL },
+  { "smi-escaped.txt", NULL, "unknown", 4, 2, 2, 2, 18, NULL },
+  { "smi-utf16.txt", NULL, "unknown", 4, 2, 2, 2, 18, NULL },
+  { "smi-table.txt", NULL, "h100-sxm-80g", 2, 0, 0, 1, 18, "by its name NVIDIA H100 80GB HBM3" },
+  { "smi-collect-env.txt", NULL, "h100-sxm-80g", 2, 0, 0, 1, 18, "by its name" },
   { "smi-lost-links.txt", NULL, "unknown", 4, 0, 0, 2, 18, "joined by NVSwitch" },
   { "smi-asymmetric.txt", NULL, "unknown", 2, 0, 0, 2, 0, "not symmetric: GPU0-GPU1" },
   { "nccl-switch.xml", NULL, "h100-sxm-80g", 2, 1, 2, 2, 18, "PCI id 10de:2330" },
+  { "nccl-narrow.xml", NULL, "l40s", 3, 0, 0, 1, 0,
+    "PCIe links of GPUs differ: GPU1 (generation 4 x8); most have generation 4 x16" },
   { "nccl-partial.xml", NULL, "unknown", 4, 0, 0, 2, 0, "give --machine" },
   { "nccl-xgmi.xml", NULL, "unknown", 2, 0, 0, 1, 1, "'1002:9999' is not in the catalog" },
   /* 600,000 MB/s by hwloc 2.9.0 for 12 links of 25 GB/s */
   { "hwloc-pairs.xml", NULL, "a100-pcie-80g", 2, 1, 1, 2, 12, "halved" },
+  { "hwloc-no-io.xml", NULL, "unknown", 0, 0, 0, 1, 0, "holds no PCI device" },
 };
 
 static gboolean
@@ -73,6 +84,9 @@ typedef struct {
 } RefusedCase;
 
 static const RefusedCase refused_cases[] = {
+  { "rocm-smi.txt", NULL, NULL, "give RCCL's XML" },
+  { "nvbandwidth.txt", NULL, NULL, "nvbandwidth -j" },
+  { "nccl-graph.xml", NULL, NULL, "NCCL_GRAPH_DUMP_FILE" },
   { "smi-p2p.txt", NULL, NULL, "P2P capability matrix" },
   { "smi-header-only.txt", NULL, NULL, "a header but no rows" },
   { "smi-two-x.txt", NULL, NULL, "line 3: row 'GPU1' has its X where row 'GPU0' has its own" },
@@ -196,6 +210,71 @@ test_merge_with_machine (void **state)
   assert_non_null (machine);
 }
 
+/* What a node's matrix cannot show of a rack: its domain, the power limit, a link rate that was
+ * measured, curves. All of it is kept and said; a domain not where a GPU is off the switch. */
+static void
+test_merge_keeps_the_rack (void **state)
+{
+  GError *error = NULL;
+  g_autofree char *matrix = fixture_path ("smi-wrapped.txt");
+  g_autofree char *lost = fixture_path ("smi-lost-links.txt");
+  g_autoptr (BaseCatalog) catalog = open_catalog ();
+  const char *text
+      = "[machine]\nname = rack\ngpu = gb200\ngpus_per_node = 4\ndomain = 72\nsource = test\n"
+        "power_limit_ratio = 0.8\nassumed = the rack is new\n"
+        "[links]\nwiring = switch\nnvls = yes\nlink_rate = 45GB/s\n"
+        "[measured all_reduce 8]\nsource = test\npoints = 8B:10us, 1MiB:20us\n";
+  g_autofree char *folder = g_dir_make_tmp ("plait-XXXXXX", &error);
+  g_autofree char *machine = g_build_filename (folder, "rack.ini", NULL);
+  assert_true (g_file_set_contents (machine, text, -1, &error));
+  TopoReadOptions options = { catalog, NULL, machine };
+  g_autoptr (TopoReading) reading = topo_reading_new_from_file (matrix, &options, &error);
+  assert_no_error (error);
+  g_autoptr (TopoReading) broken = topo_reading_new_from_file (lost, &options, &error);
+  assert_no_error (error);
+  g_unlink (machine);
+  g_rmdir (folder);
+  assert_int_equal (reading->machine->domain_size, 72);
+  assert_near (reading->machine->power_limit_ratio, 0.8, 1e-12);
+  assert_near (reading->machine->direct_link_bytes_per_s, 45e9, 1e-12);
+  assert_int_equal (reading->machine->curves->len, 1);
+  assert_string_equal (reading->machine->assumed[0], "the rack is new");
+  assert_non_null (strstr (assumption (reading, "domain"), "72 GPUs, of "));
+  assert_non_null (strstr (assumption (reading, "power_limit_ratio"), "0.8, of "));
+  assert_non_null (strstr (assumption (reading, "link_rate"), "45GB/s, of "));
+  assert_non_null (strstr (assumption (reading, "measured"), "1 curve of "));
+  assert_round_trip (reading);
+  assert_int_equal (broken->machine->domain_size, 4);
+  assert_non_null (strstr (assumption (broken, "domain"), "this node alone"));
+  assert_int_equal (broken->machine->curves->len, 0);
+  assert_true (says (broken, "1 measured curve of "));
+}
+
+/* topo -mp shows no NVLink: the machine's is taken, and a check does not claim that it is lost. */
+static void
+test_links_that_are_hidden (void **state)
+{
+  GError *error = NULL;
+  static const char matrix[] = "GPU0\tX\tPIX\tSYS\tSYS\nGPU1\tPIX\tX\tSYS\tSYS\n"
+                               "GPU2\tSYS\tSYS\tX\tPIX\nGPU3\tSYS\tSYS\tPIX\tX\n";
+  g_autofree char *prompted = g_strconcat ("$ nvidia-smi topo -mp\n", matrix, NULL);
+  g_autoptr (BaseCatalog) catalog = open_catalog ();
+  TopoReadOptions alone = { catalog, NULL, NULL }, merged = { catalog, NULL, "a100-pcie-nvlink" };
+  g_autoptr (TopoMachine) expected = load_machine ("a100-pcie-nvlink");
+  g_autoptr (TopoReading) filled
+      = topo_reading_new_from_data (matrix, strlen (matrix), "m.txt", &merged, &error);
+  assert_no_error (error);
+  assert_int_equal (topo_gpu_links (filled->machine->graph, 0, 1), 12);
+  assert_non_null (strstr (assumption (filled, "links"), "as topo -mp does"));
+  g_autoptr (TopoReading) hidden
+      = topo_reading_new_from_data (prompted, strlen (prompted), "mp.txt", &alone, &error);
+  assert_no_error (error);
+  g_autoptr (GPtrArray) lines = topo_reading_differences (hidden, expected);
+  assert_int_equal (lines->len, 1);
+  assert_string_equal (g_ptr_array_index (lines, 0),
+                       "links between GPUs: not told by nvidia-smi topo, expected NV12");
+}
+
 /* A dump that lists other NICs than the machine has keeps its own, without a fabric. */
 static void
 test_merge_other_nics (void **state)
@@ -316,6 +395,32 @@ test_nccl_tests_text (void **state)
   assert_true (m->in_place);
 }
 
+/* Three runs in one log: each has its own ranks and its own collective, the last does not tell it. */
+static void
+test_nccl_tests_runs (void **state)
+{
+  static const struct {
+    const char *what;
+    guint ranks;
+    double time_s;
+  } expected[] = {
+    { "all_reduce", 2, 20e-6 }, { "all_reduce", 2, 25e-6 }, { "all_reduce", 2, 30e-6 },
+    { "all_reduce", 2, 32e-6 }, { "all_gather", 4, 40e-6 }, { "all_gather", 4, 50e-6 },
+    { "unknown", 2, 60e-6 },
+  };
+  GError *error = NULL;
+  g_autofree char *path = fixture_path ("nccl-tests-runs.txt");
+  g_autoptr (TopoReading) reading = read_path (path, NULL, NULL, &error);
+  assert_no_error (error);
+  assert_int_equal (reading->measurements->len, G_N_ELEMENTS (expected));
+  for (guint i = 0; i < G_N_ELEMENTS (expected); i++) {
+    assert_string_equal (measurement (reading, i)->what, expected[i].what);
+    assert_int_equal (measurement (reading, i)->ranks, expected[i].ranks);
+    assert_near (measurement (reading, i)->time_s, expected[i].time_s, 1e-12);
+  }
+  assert_true (says (reading, "1 of 7 times do not tell their collective"));
+}
+
 /* Attached to a machine, the out-of-place times become part of its file, and of its next reading. */
 static void
 test_attach (void **state)
@@ -352,6 +457,7 @@ test_attach_copies (void **state)
   assert_no_error (error);
   assert_near (usual->machine->direct_link_bytes_per_s, 25e9, 1e-12);
   assert_true (says (usual, "link_rate stays"));
+  assert_true (says (usual, "4 measurements with the host are not used"));
   g_autofree char *text = NULL;
   assert_true (g_file_get_contents (path, &text, NULL, &error));
   g_auto (GStrv) parts = g_strsplit (text, "275.50", 2);
@@ -432,12 +538,15 @@ main (void)
     cmocka_unit_test (test_places),
     cmocka_unit_test (test_matrix_is_the_file),
     cmocka_unit_test (test_merge_with_machine),
+    cmocka_unit_test (test_merge_keeps_the_rack),
+    cmocka_unit_test (test_links_that_are_hidden),
     cmocka_unit_test (test_merge_other_nics),
     cmocka_unit_test (test_nvls_is_said),
     cmocka_unit_test (test_broken_catalog),
     cmocka_unit_test (test_check),
     cmocka_unit_test (test_unknown_gpu_is_no_machine),
     cmocka_unit_test (test_nccl_tests_text),
+    cmocka_unit_test (test_nccl_tests_runs),
     cmocka_unit_test (test_attach),
     cmocka_unit_test (test_attach_copies),
     cmocka_unit_test (test_nccl_tests_json),

@@ -52,6 +52,32 @@ compare_devices (const TopoMachine *found, const TopoMachine *expected, GPtrArra
                                            found->pcie_generation, expected->pcie_generation));
 }
 
+/* The most links between two GPUs. */
+static guint
+most_links (const TopoMachine *machine)
+{
+  guint most = 0;
+  for (guint i = 0; i < machine->gpus_per_node; i++)
+    for (guint j = i + 1; j < machine->gpus_per_node; j++)
+      most = MAX (most, topo_gpu_links (machine->graph, i, j));
+  return most;
+}
+
+GPtrArray *
+topo_reading_differences (const TopoReading *found, const TopoMachine *expected)
+{
+  GPtrArray *out = g_ptr_array_new_with_free_func (g_free);
+  compare_devices (found->machine, expected, out);
+  if (!found->hides_links) {
+    compare_links (found->machine, expected, out);
+  } else if (most_links (expected) > 0) {
+    g_autofree char *wanted = links_in_words (expected, most_links (expected));
+    g_ptr_array_add (out, g_strdup_printf ("links between GPUs: not told by %s, expected %s",
+                                           topo_format_name (found->format), wanted));
+  }
+  return out;
+}
+
 GPtrArray *
 topo_machine_differences (const TopoMachine *found, const TopoMachine *expected)
 {

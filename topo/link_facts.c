@@ -1,5 +1,5 @@
 /* topo/link_facts.c - reads catalog/links. */
-#include "topo/link_facts.h"
+#include "topo/link_facts-private.h"
 #include <math.h>
 #include <string.h>
 
@@ -30,6 +30,11 @@ static gboolean
 read_capabilities (BaseIni *ini, const char *group, TopoNvlinkFacts *nvlink, GError **error)
 {
   g_auto (GStrv) items = base_ini_get_list (ini, group, "compute_capabilities");
+  if (*items == NULL) {
+    base_ini_set_error (ini, group, "compute_capabilities", error,
+                        "found none, expected numbers such as \"90\" for 9.0");
+    return FALSE;
+  }
   for (char **item = items; *item != NULL; item++) {
     guint64 value = 0;
     if (nvlink->n_capabilities == TOPO_MAX_CAPABILITIES
@@ -44,6 +49,25 @@ read_capabilities (BaseIni *ini, const char *group, TopoNvlinkFacts *nvlink, GEr
   return TRUE;
 }
 
+/* A GPU has links of one generation. */
+static gboolean
+check_capabilities (BaseIni *ini, const TopoLinkFacts *facts, guint g, GError **error)
+{
+  for (guint i = 0; i < facts->nvlink[g].n_capabilities; i++)
+    for (guint other = 0; other <= g; other++)
+      for (guint j = 0; j < (other == g ? i : facts->nvlink[other].n_capabilities); j++) {
+        guint32 capability = facts->nvlink[g].capabilities[i];
+        if (facts->nvlink[other].capabilities[j] != capability)
+          continue;
+        base_ini_set_error (ini, topo_link_kind_name ((TopoLinkKind)(TOPO_LINK_NVLINK1 + g)),
+                            "compute_capabilities", error,
+                            "%u is there twice, first in [%s]: expected every one once", capability,
+                            topo_link_kind_name ((TopoLinkKind)(TOPO_LINK_NVLINK1 + other)));
+        return FALSE;
+      }
+  return TRUE;
+}
+
 static gboolean
 read_nvlink (BaseIni *ini, TopoLinkFacts *facts, GError **error)
 {
@@ -54,7 +78,8 @@ read_nvlink (BaseIni *ini, TopoLinkFacts *facts, GError **error)
     if (!read_rate (ini, group, "link_rate", &nvlink->link_bytes_per_s, error)
         || !base_ini_get_count (ini, group, "links_per_gpu", 1, 255, &links, error)
         || !base_ini_get_count_optional (ini, group, "nvls_from_gpus", 2, 65536, &from, error)
-        || !read_capabilities (ini, group, nvlink, error))
+        || !read_capabilities (ini, group, nvlink, error)
+        || !check_capabilities (ini, facts, g, error))
       return FALSE;
     nvlink->links_per_gpu = (guint32)links;
     nvlink->nvls_from_gpus = (guint32)from;
@@ -75,12 +100,16 @@ static gboolean
 read_intel (BaseIni *ini, const char *group, TopoLinkFacts *facts, GError **error)
 {
   guint64 model = 0;
-  if (!parse_model (group, &model)
-      || (facts->n_intel > 0 && model <= facts->intel[facts->n_intel - 1].from_model)
-      || facts->n_intel == TOPO_MAX_INTEL_MODELS) {
+  if (!parse_model (group, &model) || facts->n_intel == TOPO_MAX_INTEL_MODELS) {
     base_ini_set_error (ini, group, NULL, error,
-                        "expected at most %d groups [intel 0xMODEL] by ascending model number",
+                        "expected at most %d groups [intel 0xMODEL] with the CPU's model number",
                         TOPO_MAX_INTEL_MODELS);
+    return FALSE;
+  }
+  if (facts->n_intel > 0 && model <= facts->intel[facts->n_intel - 1].from_model) {
+    base_ini_set_error (ini, group, NULL, error,
+                        "expected ascending model numbers: the group before has 0x%02X",
+                        facts->intel[facts->n_intel - 1].from_model);
     return FALSE;
   }
   TopoIntelFacts *intel = &facts->intel[facts->n_intel++];
@@ -101,18 +130,28 @@ read_inter_socket (BaseIni *ini, TopoLinkFacts *facts, GError **error)
          && read_rate (ini, "amd", "rate", &facts->amd_bytes_per_s, error);
 }
 
+static const struct {
+  const char *slug;
+  gboolean (*read) (BaseIni *ini, TopoLinkFacts *facts, GError **error);
+} files[]
+    = { { "pcie", read_pcie }, { "nvlink", read_nvlink }, { "inter-socket", read_inter_socket } };
+
+gboolean
+link_facts_read (TopoLinkFacts *facts, const char *slug, BaseIni *ini, GError **error)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (files); i++)
+    if (strcmp (slug, files[i].slug) == 0)
+      return files[i].read (ini, facts, error) && base_ini_finish (ini, NULL, error);
+  g_return_val_if_reached (FALSE);
+}
+
 static gpointer
 read_all (const BaseCatalog *catalog, GError **error)
 {
-  static const struct {
-    const char *slug;
-    gboolean (*read) (BaseIni *ini, TopoLinkFacts *facts, GError **error);
-  } files[]
-      = { { "pcie", read_pcie }, { "nvlink", read_nvlink }, { "inter-socket", read_inter_socket } };
   g_autofree TopoLinkFacts *facts = g_new0 (TopoLinkFacts, 1);
   for (guint i = 0; i < G_N_ELEMENTS (files); i++) {
     g_autoptr (BaseIni) ini = base_catalog_open (catalog, "links", files[i].slug, error);
-    if (ini == NULL || !files[i].read (ini, facts, error) || !base_ini_finish (ini, NULL, error))
+    if (ini == NULL || !link_facts_read (facts, files[i].slug, ini, error))
       return NULL;
   }
   return g_steal_pointer (&facts);

@@ -33,14 +33,35 @@ discover (gsize *out_length, GError **error)
   return copy;
 }
 
+/* A link that one end has lost is lost. */
+static void
+make_links_symmetric (TopoReading *reading, Sketch *sketch)
+{
+  for (guint i = 0; i < sketch->n_gpus; i++)
+    for (guint j = i + 1; j < sketch->n_gpus; j++) {
+      guint16 there = sketch->links[i][j], back = sketch->links[j][i];
+      if (there != back)
+        reading_note (reading, "GPU%u and GPU%u count %u and %u NVLinks to each other", i, j, there,
+                      back);
+      sketch->links[i][j] = sketch->links[j][i] = MIN (there, back);
+    }
+}
+
 static void
 ask_driver (TopoReading *reading, Sketch *sketch)
 {
   g_autofree char *why = NULL;
-  if (sketch->n_gpus == 0)
-    return;
-  if (!nvml_fill (sketch, &why))
+  guint unplaced = 0;
+  gboolean answered = nvml_fill (sketch, &unplaced, &why);
+  if (!answered && sketch->n_gpus > 0 && sketch->links_seen)
+    reading_assume (reading, "nvlink", "by the rates that hwloc states: %s", why);
+  else if (!answered && sketch->n_gpus > 0)
     reading_note (reading, "%s: NVLinks are not known", why);
+  if (unplaced > 0)
+    reading_note (reading, "%u GPU%s of the driver %s no PCI device that hwloc sees: left out",
+                  unplaced, unplaced > 1 ? "s" : "", unplaced > 1 ? "are" : "is");
+  if (answered)
+    make_links_symmetric (reading, sketch);
 }
 
 TopoReading *

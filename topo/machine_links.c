@@ -192,8 +192,13 @@ read_nvls (BaseIni *ini, const TopoLinkFacts *facts, TopoMachine *machine, GErro
     machine->nvls_from_gpus = topo_link_facts_nvls_from (facts, machine->direct);
   if (!machine->nvls || machine->nvls_from_gpus > 0)
     return TRUE;
-  base_ini_set_error (ini, "links", "nvls", error,
-                      "found yes, but only a switch for NVLink 4 or later can reduce");
+  if (machine->wiring != TOPO_WIRING_SWITCH)
+    base_ini_set_error (ini, "links", "nvls", error, "found yes, but only a switch can reduce");
+  else
+    base_ini_set_error (ini, "links", "nvls", error,
+                        "found yes, but switches of %s cannot reduce: links/nvlink.ini has no "
+                        "nvls_from_gpus for it",
+                        topo_link_kind_name (machine->direct));
   return FALSE;
 }
 

@@ -96,7 +96,8 @@ take_link (const Nvml *nvml, NvmlDevice device, guint link, guint gpu, Sketch *s
     sketch->switch_links[gpu]++;
 }
 
-static void
+/* FALSE: none of @sketch's. */
+static gboolean
 take_device (const Nvml *nvml, guint index, Sketch *sketch)
 {
   NvmlDevice device = NULL;
@@ -104,27 +105,29 @@ take_device (const Nvml *nvml, guint index, Sketch *sketch)
   char name[96] = "";
   if (nvml->device_by_index (index, &device) != NVML_SUCCESS
       || nvml->pci_info (device, &pci) != NVML_SUCCESS)
-    return;
+    return FALSE;
   pci.bus_id[sizeof pci.bus_id - 1] = '\0';
   gint gpu = gpu_at (sketch, pci.bus_id);
   if (gpu < 0)
-    return;
+    return FALSE;
   if (sketch->gpu_product == NULL && nvml->device_name (device, name, sizeof name) == NVML_SUCCESS)
     sketch->gpu_product = g_strndup (name, sizeof name);
   for (guint link = 0; link < NVLINK_MAX_LINKS; link++) {
     int is_active = 0;
     if (nvml->link_state (device, link, &is_active) != NVML_SUCCESS)
-      return;
+      break;
     if (is_active == 1)
       take_link (nvml, device, link, (guint)gpu, sketch);
   }
+  return TRUE;
 }
 
 gboolean
-nvml_fill (Sketch *sketch, char **out_why)
+nvml_fill (Sketch *sketch, guint *out_unplaced, char **out_why)
 {
   Nvml nvml = { 0 };
   guint count = 0;
+  *out_unplaced = 0;
   gboolean ok = nvml_open (&nvml);
   if (!ok) {
     *out_why = g_strdup ("NVIDIA's driver library (libnvidia-ml.so.1) is not there");
@@ -136,7 +139,7 @@ nvml_fill (Sketch *sketch, char **out_why)
     memset (sketch->switch_links, 0, sizeof sketch->switch_links);
     nvml.device_count (&count);
     for (guint i = 0; i < MIN (count, SKETCH_MAX_DEVICES); i++)
-      take_device (&nvml, i, sketch);
+      *out_unplaced += !take_device (&nvml, i, sketch);
     sketch->links_seen = TRUE;
     nvml.shutdown ();
   }

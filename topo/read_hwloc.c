@@ -208,6 +208,17 @@ leads_anywhere (const Walk *walk, const XmlNode *node)
   return FALSE;
 }
 
+static gboolean
+has_io (const XmlNode *node)
+{
+  if (is_type (node, "PCIDev") || is_type (node, "Bridge") || is_type (node, "OSDev"))
+    return TRUE;
+  for (guint i = 0; i < node->children->len; i++)
+    if (has_io (g_ptr_array_index (node->children, i)))
+      return TRUE;
+  return FALSE;
+}
+
 static guint
 count_leading (const Walk *walk, const XmlNode *node)
 {
@@ -395,6 +406,8 @@ say_rates (Walk *walk, const XmlNode *root, double one)
   sketch->link_bytes_per_s = one * 1e6;
   if (one == 20000)
     sketch->direct = TOPO_LINK_NVLINK1;
+  if (walk->reading->format == TOPO_FORMAT_LIVE)
+    return; /* the driver is asked next */
   reading_assume (walk->reading, "nvlink", "links of %g GB/s each, one way, by the rates stated",
                   one / 1e3);
   if (one == 25000 && is_before_2_9_1 (root))
@@ -473,6 +486,9 @@ read_hwloc_xml (const char *data, gsize length, TopoReading *reading, Sketch *sk
                  "<topology> holds no NUMA node with cores, expected at least one");
     return FALSE;
   }
+  if (!has_io (root))
+    reading_note (reading, "holds no PCI device, GPUs and NICs neither: it was written without I/O "
+                           "devices; lstopo --whole-io --of xml has them");
   sketch->source = g_strdup ("hwloc XML");
   return TRUE;
 }

@@ -351,15 +351,52 @@ fill_pci_id (Walk *walk)
   walk->sketch->gpu_pci_id = g_steal_pointer (&id);
 }
 
-/* Machine files have one link for all GPUs, one for all NICs, one for all switches. */
+/* As far as both are told. */
+static gboolean
+is_same_link (const SketchDevice *a, const SketchDevice *b)
+{
+  return (a->generation == b->generation || a->generation == 0 || b->generation == 0)
+         && (a->lanes == b->lanes || a->lanes == 0 || b->lanes == 0);
+}
+
+static char *
+link_in_words (const SketchDevice *device)
+{
+  g_autofree char *generation = device->generation > 0
+                                    ? g_strdup_printf ("generation %u", device->generation)
+                                    : g_strdup ("unknown generation");
+  return device->lanes > 0 ? g_strdup_printf ("%s x%u", generation, device->lanes)
+                           : g_steal_pointer (&generation);
+}
+
+/* Machine files have one link for all GPUs, one for all NICs, one for all switches: says which have
+ * another, as one that trained down is a fault to look for. */
 static void
 note_mixed_links (TopoReading *reading, const char *what, const SketchDevice *devices, guint n)
 {
-  for (guint i = 1; i < n; i++)
-    if (devices[i].generation != devices[0].generation || devices[i].lanes != devices[0].lanes) {
-      reading_note (reading, "PCIe links of %s differ: the most common one is taken for all", what);
-      return;
+  guint best = 0, best_count = 0, first = n, others = 0;
+  for (guint i = 0; i < n; i++) {
+    guint count = 0;
+    for (guint j = 0; j < n; j++)
+      count += is_same_link (&devices[i], &devices[j]);
+    if (count > best_count) {
+      best = i;
+      best_count = count;
     }
+  }
+  for (guint i = n; i-- > 0;)
+    if (!is_same_link (&devices[i], &devices[best])) {
+      first = i;
+      others++;
+    }
+  if (others == 0)
+    return;
+  g_autofree char *odd = link_in_words (&devices[first]), *most = link_in_words (&devices[best]);
+  g_autofree char *more = others > 1 ? g_strdup_printf (" and %u more", others - 1) : g_strdup ("");
+  g_autofree char *name = *devices[first].name != '\0' ? g_strdup (devices[first].name)
+                                                       : g_strdup_printf ("number %u", first);
+  reading_note (reading, "PCIe links of %s differ: %s (%s)%s; most have %s, which is taken for all",
+                what, name, odd, more, most);
 }
 
 static void

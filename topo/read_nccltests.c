@@ -13,20 +13,41 @@
 
 typedef struct {
   TopoReading *reading;
-  char *what; /* (owned, nullable) */
+  char *what;   /* (owned, nullable) */
+  gboolean old; /* rows of it were read: the next ranks are of another run */
   guint ranks;
   guint n_columns;                   /* 0 before the header */
   guint time[2], algbw[2], busbw[2]; /* columns; G_MAXUINT absent */
 } Table;
 
+/* The collective that @word ends with, after a "_" or as a whole: "h100_all_reduce". NULL: none. */
+static const char *
+collective_of_word (const char *word)
+{
+  static const char *const names[]
+      = { "reduce_scatter", "all_reduce", "all_gather", "hypercube", "alltoallv", "broadcast",
+          "alltoall",       "sendrecv",   "scatter",    "gather",    "reduce" }; /* longest first */
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++) {
+    gsize before = strlen (word) - MIN (strlen (word), strlen (names[i]));
+    if (g_str_has_suffix (word, names[i]) && (before == 0 || word[before - 1] == '_'))
+      return names[i];
+  }
+  return NULL;
+}
+
 char *
 nccltests_collective (const char *text, gsize length)
 {
-  const char *at = memmem (text, length, "_perf", 5), *start = at;
-  while (at != NULL && start > text && (g_ascii_isalnum (start[-1]) || start[-1] == '_'))
-    start--;
-  return at != NULL && start < at && at - start < 40 ? g_strndup (start, (gsize)(at - start))
-                                                     : NULL;
+  const char *end = text + length;
+  for (const char *at = text; (at = memmem (at, (gsize)(end - at), "_perf", 5)) != NULL; at += 5) {
+    const char *start = at;
+    while (start > text && (g_ascii_isalnum (start[-1]) || start[-1] == '_'))
+      start--;
+    g_autofree char *word = g_strndup (start, (gsize)(at - start));
+    if (collective_of_word (word) != NULL)
+      return g_strdup (collective_of_word (word));
+  }
+  return NULL;
 }
 
 void
@@ -35,7 +56,7 @@ nccltests_add (TopoReading *reading, const char *what, guint32 ranks, guint64 si
 {
   TopoMeasurement m
       = { .from = -1, .to = -1, .ranks = ranks, .size_bytes = size_bytes, .in_place = in_place };
-  g_strlcpy (m.what, what != NULL ? what : "unknown", sizeof m.what);
+  g_strlcpy (m.what, what != NULL ? what : NCCLTESTS_UNNAMED, sizeof m.what);
   m.time_s = time_us > 0 && time_us < 1e15 ? time_us * 1e-6 : NAN;
   m.algbw_bytes_per_s = algbw_gb >= 0 && algbw_gb < 1e9 ? algbw_gb * 1e9 : NAN;
   m.busbw_bytes_per_s = busbw_gb >= 0 && busbw_gb < 1e9 ? busbw_gb * 1e9 : NAN;
@@ -44,15 +65,22 @@ nccltests_add (TopoReading *reading, const char *what, guint32 ranks, guint64 si
 }
 
 gboolean
-nccltests_finish (TopoReading *reading, const char *what, GError **error)
+nccltests_finish (TopoReading *reading, GError **error)
 {
+  guint unnamed = 0;
+
   if (reading->measurements->len == 0) {
     g_set_error (error, TOPO_ERROR, TOPO_ERROR_PARSE,
                  "nccl-tests output without a measured row: the run failed or the log is cut");
     return FALSE;
   }
-  if (what == NULL)
-    reading_note (reading, "the collective is not named: no …_perf in the log");
+  for (guint i = 0; i < reading->measurements->len; i++)
+    unnamed += strcmp (g_array_index (reading->measurements, TopoMeasurement, i).what,
+                       NCCLTESTS_UNNAMED)
+               == 0;
+  if (unnamed > 0)
+    reading_note (reading, "%u of %u times do not tell their collective: no …_perf before them",
+                  unnamed, reading->measurements->len);
   return TRUE;
 }
 
@@ -122,11 +150,23 @@ take_row (Table *table, char **words, guint n)
   char **row = words + (n - table->n_columns);
   if (n < table->n_columns || !base_units_parse_count (row[0], 0, G_MAXINT64, &size, NULL))
     return;
+  table->old = TRUE;
   for (guint k = 0; k < 2; k++)
     if (table->time[k] != G_MAXUINT)
       nccltests_add (table->reading, table->what, table->ranks, size,
                      number_at (row, table->time[k]), number_at (row, table->algbw[k]),
                      number_at (row, table->busbw[k]), k == 1);
+}
+
+/* Several runs in one log: what is not told of the next is not that of the one before. */
+static void
+begin_run (Table *table, char *what)
+{
+  g_free (table->what);
+  table->what = what;
+  table->ranks = 0;
+  table->n_columns = 0;
+  table->old = FALSE;
 }
 
 /* "#  Rank  3 Group  0 Pid …": ranks are counted by the highest number. */
@@ -136,8 +176,11 @@ take_rank (Table *table, char **words, guint n)
   guint64 rank = 0;
   for (guint i = 0; i + 2 < n; i++)
     if (strcmp (words[i], "Rank") == 0
-        && base_units_parse_count (words[i + 1], 0, 1 << 24, &rank, NULL))
+        && base_units_parse_count (words[i + 1], 0, 1 << 24, &rank, NULL)) {
+      if (table->old)
+        begin_run (table, NULL);
       table->ranks = MAX (table->ranks, (guint)rank + 1);
+    }
 }
 
 static void
@@ -145,9 +188,12 @@ take_line (Table *table, const char *line, gsize length)
 {
   char *words[MAX_COLUMNS];
   guint n = split (line, length, words);
-  if (memmem (line, length, "Collective test starting", 24) != NULL) {
+  g_autofree char *named = nccltests_collective (line, length);
+  if (named != NULL && table->old)
+    begin_run (table, g_steal_pointer (&named));
+  else if (named != NULL) {
     g_free (table->what);
-    table->what = nccltests_collective (line, length);
+    table->what = g_steal_pointer (&named);
   }
   if (memmem (line, length, "Rank", 4) != NULL)
     take_rank (table, words, n);
@@ -161,16 +207,15 @@ read_nccl_tests_text (const char *data, gsize length, TopoReading *reading, GErr
 {
   Table table = { .reading = reading };
   const char *at = data, *end = data + length;
-  table.what = nccltests_collective (data, length);
-  if (table.what == NULL)
-    table.what = nccltests_collective (reading->name, strlen (reading->name));
+  g_autofree char *first = nccltests_collective (data, length);
+  /* The name of the file speaks only where the log names nothing. */
+  table.what = first == NULL ? nccltests_collective (reading->name, strlen (reading->name)) : NULL;
   while (at < end) {
     const char *stop = memchr (at, '\n', (gsize)(end - at));
     gsize n = (gsize)((stop != NULL ? stop : end) - at);
     take_line (&table, at, n);
     at += n + 1;
   }
-  gboolean ok = nccltests_finish (reading, table.what, error);
   g_free (table.what);
-  return ok;
+  return nccltests_finish (reading, error);
 }

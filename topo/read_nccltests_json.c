@@ -61,5 +61,5 @@ read_nccl_tests_json (const char *data, gsize length, TopoReading *reading, GErr
     add_side (reading, json_node_get_object (result), "out_of_place", what, ranks);
     add_side (reading, json_node_get_object (result), "in_place", what, ranks);
   }
-  return nccltests_finish (reading, what, error);
+  return nccltests_finish (reading, error);
 }

@@ -329,7 +329,11 @@ check_rows (const SmiLines *lines, GError **error)
 {
   if (lines->rows->len > 0)
     return TRUE;
-  if (lines->p2p_rows > 0)
+  if (lines->is_amd)
+    g_set_error (error, TOPO_ERROR, TOPO_ERROR_PARSE,
+                 "a table of rocm-smi or amd-smi does not place GPUs and NICs: give RCCL's XML "
+                 "(NCCL_TOPO_DUMP_FILE)");
+  else if (lines->p2p_rows > 0)
     g_set_error (error, TOPO_ERROR, TOPO_ERROR_PARSE,
                  "a P2P capability matrix (nvidia-smi topo -p2p) does not tell how GPUs are "
                  "joined: give the output of nvidia-smi topo -m");
@@ -392,6 +396,10 @@ read_smi_topo (const char *data, gsize length, TopoReading *reading, Sketch *ske
     g_set_error (error, TOPO_ERROR, TOPO_ERROR_PARSE, "the matrix names no GPU");
     return FALSE;
   }
+  if (lines->joined > 0)
+    reading_note (reading,
+                  "%u line breaks inside rows were taken out: a terminal's, by their looks",
+                  lines->joined);
   if (lines->p2p_rows > 0)
     reading_note (reading, "a P2P capability matrix in the same file was left out");
   if (lines->matrices > 0)

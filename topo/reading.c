@@ -26,7 +26,7 @@ topo_format_name (TopoFormat format)
 static gboolean
 contains (const char *data, gsize length, const char *word)
 {
-  return memmem (data, length, word, strlen (word)) != NULL;
+  return data != NULL && memmem (data, length, word, strlen (word)) != NULL;
 }
 
 /* Skips blanks, comments, declarations and doctypes in front of the root element. */
@@ -197,15 +197,42 @@ fill (TopoReading *reading, const char *data, gsize length, const TopoReadOption
            && (options->machine == NULL || reading_attach (reading, options, error));
   g_set_error (error, TOPO_ERROR, TOPO_ERROR_PARSE,
                length == 0 ? "empty, expected a topology"
-                           : "not a topology: found neither an nvidia-smi topo matrix, NCCL or "
-                             "hwloc XML, a machine file, nor nccl-tests or nvbandwidth output");
+               : contains (data, length, "nvbandwidth Version")
+                   ? "nvbandwidth's table is not read: give the JSON that nvbandwidth -j prints"
+               : contains (data, length, "<graphs")
+                   ? "the rings and trees that NCCL chose (NCCL_GRAPH_DUMP_FILE) do not tell how "
+                     "GPUs are joined: give the XML of NCCL_TOPO_DUMP_FILE"
+                   : "not a topology: found neither an nvidia-smi topo matrix, NCCL or "
+                     "hwloc XML, a machine file, nor nccl-tests or nvbandwidth output");
   return FALSE;
+}
+
+/* UTF-16 with its byte order mark, as redirecting writes it on Windows. */
+static gboolean
+is_utf16 (const char *data, gsize length)
+{
+  return length >= 2 && (memcmp (data, "\xff\xfe", 2) == 0 || memcmp (data, "\xfe\xff", 2) == 0);
+}
+
+static TopoReading *
+read_utf16 (const char *data, gsize length, const char *name, const TopoReadOptions *options,
+            GError **error)
+{
+  gsize n = 0;
+  g_autofree char *text = g_convert (data, (gssize)length, "UTF-8", "UTF-16", NULL, &n, NULL);
+  if (text != NULL && !is_utf16 (text, n))
+    return topo_reading_new_from_data (text, n, name, options, error);
+  g_set_error (error, TOPO_ERROR, TOPO_ERROR_PARSE, "%s: begins as UTF-16 but is cut or broken",
+               name);
+  return NULL;
 }
 
 TopoReading *
 topo_reading_new_from_data (const char *data, gsize length, const char *name,
                             const TopoReadOptions *options, GError **error)
 {
+  if (is_utf16 (data, length))
+    return read_utf16 (data, length, name, options, error);
   TopoFormat format = topo_format_detect (data, length);
   g_autofree char *slug = topo_slug_of_file (name);
   g_autoptr (TopoReading) reading = reading_new (format, slug);

@@ -44,6 +44,7 @@ typedef struct {
   GPtrArray *assumed;   /* (owned) of TopoAssumption */
   GPtrArray *notes;     /* (owned) of char *: what is odd in the file */
   GArray *measurements; /* (owned) of TopoMeasurement */
+  gboolean hides_links; /* a description that does not show how GPUs are joined */
   guint n_cells;        /* devices of the matrix as read; 0 without one */
   char **cells;         /* (owned) n_cells^2 words, "" unknown; GPUs, then NICs, as in the graph */
 } TopoReading;

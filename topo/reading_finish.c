@@ -84,7 +84,9 @@ halve_links (TopoReading *reading, Sketch *sketch, const TopoGpu *gpu, SketchWir
 {
   guint most = gpu != NULL ? (gpu->has_direct ? gpu->direct_links : 0)
                            : topo_link_facts_most_links (&sketch->facts);
-  if (reading->format != TOPO_FORMAT_HWLOC_XML || most == 0)
+  gboolean by_rates
+      = reading->format == TOPO_FORMAT_HWLOC_XML || reading->format == TOPO_FORMAT_LIVE;
+  if (!by_rates || most == 0)
     return;
   gboolean too_many = wiring->wiring != TOPO_WIRING_NONE && wiring->links_per_gpu > most;
   for (guint i = 0; i < sketch->n_gpus; i++)
@@ -144,14 +146,15 @@ say_wiring (TopoReading *reading, const Sketch *sketch, const SketchWiring *wiri
 }
 
 static void
-say_rates (TopoReading *reading, const Sketch *sketch, const TopoGpu *gpu,
+say_rates (TopoReading *reading, const Sketch *sketch, const TopoGpu *gpu, BaseIni *base,
            const SketchWiring *wiring)
 {
   guint pcie = sketch->n_gpus > 0 ? sketch->gpus[0].generation : 0;
-  if (wiring->wiring != TOPO_WIRING_NONE && gpu != NULL)
+  gboolean of_base = base != NULL && base_ini_has_key (base, "links", "link_rate");
+  if (wiring->wiring != TOPO_WIRING_NONE && gpu != NULL && !of_base)
     reading_assume (reading, "link_rate", "%g GB/s per link and direction, of %s",
                     gpu->direct_link_bytes_per_s / 1e9, gpu->slug);
-  else if (wiring->wiring != TOPO_WIRING_NONE && isnan (sketch->link_bytes_per_s))
+  else if (wiring->wiring != TOPO_WIRING_NONE && gpu == NULL && isnan (sketch->link_bytes_per_s))
     reading_assume (reading, "link_rate", "unknown without the model of the GPUs");
   if (sketch->n_gpus == 0 || (pcie >= 3 && pcie <= 6))
     return;
@@ -180,9 +183,36 @@ open_base (const Sketch *sketch, const TopoReadOptions *options, GError **error)
 
 /* What sketch_to_ini() takes from --machine beside links that the file does not show. */
 static void
-say_base (TopoReading *reading, const Sketch *sketch, BaseIni *base, const char *name)
+say_base (TopoReading *reading, const Sketch *sketch, const TopoGpu *gpu, BaseIni *base,
+          const char *name)
 {
   static const char *const kept[] = { "p2p", "inter_socket" };
+  const char *domain = base_ini_get_string_or (base, "machine", "domain", NULL);
+  const char *power = base_ini_get_string_or (base, "machine", "power_limit_ratio", NULL);
+  const char *rate = base_ini_get_string_or (base, "links", "link_rate", NULL);
+  guint curves = 0, left_out = 0;
+  if (domain != NULL && sketch_takes_domain (sketch, gpu, base))
+    reading_assume (reading, "domain", "%s GPUs, of %s", domain, name);
+  else if (domain != NULL)
+    reading_assume (reading, "domain",
+                    "this node alone: that of %s (%s GPUs) was left out, no switch joins all of "
+                    "this file",
+                    name, domain);
+  if (power != NULL)
+    reading_assume (reading, "power_limit_ratio", "%s, of %s", power, name);
+  if (rate != NULL && sketch->links_seen && gpu != NULL && gpu->has_direct)
+    reading_assume (reading, "link_rate", "%s, of %s", rate, name);
+  for (guint i = 0; i < base_ini_n_groups (base); i++) {
+    const char *group = base_ini_group_name (base, i);
+    guint taken = sketch_takes_curve (sketch, gpu, base, group);
+    curves += taken;
+    left_out += g_str_has_prefix (group, "measured ") && !taken;
+  }
+  if (curves > 0)
+    reading_assume (reading, "measured", "%u curve%s of %s", curves, curves > 1 ? "s" : "", name);
+  if (left_out > 0)
+    reading_note (reading, "%u measured curve%s of %s left out: over more ranks than can be seated",
+                  left_out, left_out > 1 ? "s" : "", name);
   for (guint i = 0; sketch->numas->len > 0 && i < G_N_ELEMENTS (kept); i++) {
     const char *value = base_ini_get_string_or (base, "pcie", kept[i], NULL);
     if (value != NULL
@@ -192,7 +222,7 @@ say_base (TopoReading *reading, const Sketch *sketch, BaseIni *base, const char 
   guint64 nics = 0;
   if (base_ini_has_group (base, "network"))
     base_ini_get_count_optional (base, "network", "nics", 1, 64, &nics, NULL);
-  if (nics > 0 && (sketch->n_nics == 0 || sketch->n_nics == nics))
+  if (sketch_takes_network (sketch, base))
     reading_assume (reading, "network", "of %s", name);
   else if (nics > 0)
     reading_assume (reading, "network",
@@ -224,6 +254,18 @@ build (TopoReading *reading, const Sketch *sketch, const TopoReadOptions *option
   reading->machine = topo_machine_new_from_ini (options->catalog, ini, reading->name,
                                                 gpu != NULL ? gpu : topo_gpu_new_unknown (), error);
   return reading->machine != NULL;
+}
+
+/*
+ * A matrix without any NVLink is that of topo -mp as much as of a machine that has none: with
+ * --machine what is there follows from that.
+ */
+static gboolean
+may_hide_links (const TopoReading *reading, const SketchWiring *wiring, BaseIni *base)
+{
+  return reading->format == TOPO_FORMAT_SMI_TOPO && wiring->wiring == TOPO_WIRING_NONE
+         && base != NULL
+         && strcmp (base_ini_get_string_or (base, "links", "wiring", "none"), "none") != 0;
 }
 
 /* A file without GPUs: those of --machine, in that machine's own places. */
@@ -258,15 +300,20 @@ reading_finish (TopoReading *reading, Sketch *sketch, const TopoReadOptions *opt
   halve_links (reading, sketch, gpu, &wiring);
   if (gpu != NULL && !check_links (sketch, gpu, &wiring, error))
     return FALSE;
-  if (base != NULL && !sketch->links_seen)
+  reading->hides_links = !sketch->links_seen && base == NULL;
+  if (sketch->links_seen && may_hide_links (reading, &wiring, base)) {
+    sketch->links_seen = FALSE;
+    reading_assume (reading, "links", "of %s: the matrix shows none, as topo -mp does",
+                    options->machine);
+  } else if (base != NULL && !sketch->links_seen)
     reading_assume (reading, "links", "of %s", options->machine);
   else {
     say_wiring (reading, sketch, &wiring);
     say_nvls (reading, sketch, gpu, &wiring);
   }
   if (base != NULL)
-    say_base (reading, sketch, base, options->machine);
-  say_rates (reading, sketch, gpu, &wiring);
+    say_base (reading, sketch, gpu, base, options->machine);
+  say_rates (reading, sketch, gpu, base, &wiring);
   return build (reading, sketch, options, g_steal_pointer (&gpu), base, error);
 }
 

@@ -7,6 +7,7 @@
  */
 #include "base/suggest.h"
 #include "topo/curve.h"
+#include "topo/nccltests-private.h"
 #include "topo/reading-private.h"
 #include <math.h>
 #include <string.h>
@@ -179,6 +180,19 @@ attach_copies (GString *text, TopoReading *reading, const TopoMachine *machine)
   return TRUE;
 }
 
+/* What was measured and is not used is said. */
+static void
+note_unused (TopoReading *reading)
+{
+  guint host = 0;
+  for (guint i = 0; i < reading->measurements->len; i++) {
+    const TopoMeasurement *m = &g_array_index (reading->measurements, TopoMeasurement, i);
+    host += m->from == TOPO_MEASUREMENT_HOST || m->to == TOPO_MEASUREMENT_HOST;
+  }
+  if (host > 0)
+    reading_note (reading, "%u measurements with the host are not used", host);
+}
+
 gboolean
 reading_attach (TopoReading *reading, const TopoReadOptions *options, GError **error)
 {
@@ -187,6 +201,16 @@ reading_attach (TopoReading *reading, const TopoReadOptions *options, GError **e
     return FALSE;
   g_autoptr (GString) text = g_string_new (whole->ini);
   guint n = measured_append (text, reading);
+  if (n == 0 && reading->measurements->len > 0
+      && strcmp (g_array_index (reading->measurements, TopoMeasurement, 0).what, NCCLTESTS_UNNAMED)
+             == 0) {
+    g_set_error (
+        error, TOPO_ERROR, TOPO_ERROR_PARSE,
+        "nothing to attach to '%s': the log does not tell its collective; keep the command "
+        "line in it (all_reduce_perf …), or in the name of the file",
+        options->machine);
+    return FALSE;
+  }
   if (!attach_copies (text, reading, whole->machine) && n == 0) {
     g_set_error (error, TOPO_ERROR, TOPO_ERROR_PARSE,
                  "nothing to attach to '%s': neither a collective with its name, its ranks and two "
@@ -205,6 +229,7 @@ reading_attach (TopoReading *reading, const TopoReadOptions *options, GError **e
     return FALSE;
   reading->machine = topo_machine_new_from_ini (options->catalog, ini, whole->name, gpu, error);
   reading->ini = g_string_free (g_steal_pointer (&text), FALSE);
+  note_unused (reading);
   if (n > 0)
     reading_note (reading, "%u measured curve%s attached to %s", n, n > 1 ? "s" : "",
                   options->machine);

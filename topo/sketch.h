@@ -110,6 +110,13 @@ typedef struct {
 /* Builds the tree of @sketch (its devices exist) from @relations. */
 void sketch_tree (Sketch *sketch, const SketchRelations *relations, SketchTreeResult *out);
 
+/* What of the machine @base holds for this node of it: its domain, its network, the curve of @group.
+ * @gpu, @base: (nullable, but for a curve's @base) */
+gboolean sketch_takes_domain (const Sketch *sketch, const TopoGpu *gpu, BaseIni *base);
+gboolean sketch_takes_network (const Sketch *sketch, BaseIni *base);
+gboolean sketch_takes_curve (const Sketch *sketch, const TopoGpu *gpu, BaseIni *base,
+                             const char *group);
+
 /*
  * The machine file. @gpu: (nullable) model, when known. @base: (nullable) machine file whose links
  * and network fill in what the sketch lacks. Returns: (owned).

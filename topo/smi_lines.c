@@ -4,8 +4,10 @@
  * device names up to the end of the line or the affinity titles. All else is skipped.
  */
 #include "topo/smi_lines.h"
+#include "base/text.h"
 #include "topo/sketch.h"
 #include "topo/smi_tokens.h"
+#include "topo/smi_unwrap.h"
 #include <string.h>
 
 #define MAX_ROWS 256
@@ -169,22 +171,54 @@ take_header (SmiLines *lines, GArray *tokens)
   return FALSE;
 }
 
-/* "NIC0: mlx5_0" of the NIC legend; "GPU 0: NAME (UUID: …)" of nvidia-smi -L. */
+/* "GPU 0: NAME (UUID: …)" of nvidia-smi -L, or without the UUID as collect_env prints it. */
+static void
+take_product (SmiLines *lines, GArray *tokens, const char *line, gsize length)
+{
+  g_autofree char *text = g_strndup (line, length);
+  const char *start = strstr (text, ": "), *end = strstr (text, " (UUID");
+  if (tokens->len < 3 || strcmp (word_at (tokens, 0), "GPU") != 0
+      || !g_str_has_suffix (word_at (tokens, 1), ":") || start == NULL)
+    return;
+  end = end != NULL ? end : text + strlen (text);
+  if (end <= start + 2)
+    return;
+  g_autofree char *name = base_text_excerpt (start + 2, end - start - 2);
+  g_ptr_array_add (lines->products, g_strdup (g_strstrip (name)));
+}
+
+/* "|   0  NVIDIA H100 80GB HBM3   On  | 00000000:1B:00.0 Off |": the name up to persistence and bus
+ * id in the table of nvidia-smi. */
+static void
+take_product_of_table (SmiLines *lines, GArray *tokens)
+{
+  guint end = 1;
+  guint64 number = 0;
+  if (!base_units_parse_count (word_at (tokens, 0), 0, 63, &number, NULL))
+    return;
+  while (end < tokens->len && strcmp (word_at (tokens, end), "On") != 0
+         && strcmp (word_at (tokens, end), "Off") != 0)
+    end++;
+  const char *bus_id = word_at (tokens, end + 1);
+  if (end < 3 || strlen (bus_id) < 12 || strchr (bus_id, ':') == NULL)
+    return;
+  g_autoptr (GString) name = g_string_new (word_at (tokens, 1));
+  for (guint i = 2; i < end; i++)
+    g_string_append_printf (name, " %s", word_at (tokens, i));
+  g_ptr_array_add (lines->products, g_string_free (g_steal_pointer (&name), FALSE));
+}
+
+/* "NIC0: mlx5_0" of the NIC legend; models of the GPUs. */
 static void
 take_names (SmiLines *lines, GArray *tokens, const char *line, gsize length)
 {
-  const char *first = word_at (tokens, 0), *second = word_at (tokens, 1);
   const char *nic = tokens->len > 1 ? word_at (tokens, tokens->len - 2) : "";
   const char *name = tokens->len > 1 ? smi_device_of (word_at (tokens, tokens->len - 1)) : NULL;
   const char *at = strstr (nic, "NIC");
   if (at != NULL && g_ascii_isdigit (at[3]) && g_str_has_suffix (at, ":") && name != NULL)
     g_hash_table_insert (lines->legend, g_strndup (at, strlen (at) - 1), g_strdup (name));
-  if (tokens->len < 4 || strcmp (first, "GPU") != 0 || !g_str_has_suffix (second, ":"))
-    return;
-  g_autofree char *text = g_strndup (line, length);
-  const char *start = strstr (text, ": "), *end = strstr (text, " (UUID");
-  if (start != NULL && end != NULL && end > start + 2)
-    g_ptr_array_add (lines->products, g_strndup (start + 2, (gsize)(end - start - 2)));
+  take_product (lines, tokens, line, length);
+  take_product_of_table (lines, tokens);
 }
 
 static void
@@ -205,7 +239,9 @@ SmiLines *
 smi_lines_new (const char *data, gsize length)
 {
   SmiLines *lines = g_new0 (SmiLines, 1);
-  const char *at = data, *end = data + length;
+  lines->is_amd = memmem (data, length, "XGMI", 4) != NULL;
+  GString *whole = smi_unwrap (data, length, &lines->joined);
+  const char *at = whole->str, *end = at + whole->len;
   guint number = 0;
   lines->header = g_ptr_array_new_with_free_func (g_free);
   lines->rows = g_ptr_array_new_with_free_func (free_row);
@@ -217,5 +253,6 @@ smi_lines_new (const char *data, gsize length)
     take_line (lines, at, n, ++number);
     at += n + 1;
   }
+  g_string_free (whole, TRUE);
   return lines;
 }

@@ -21,7 +21,9 @@ typedef struct {
   guint n_affinities;  /* titles over the columns right of the cells; 0 unknown */
   GPtrArray *rows;     /* (owned) of SmiRow */
   GHashTable *legend;  /* (owned) "NIC0" -> "mlx5_0" */
-  GPtrArray *products; /* (owned) of char *: GPUs as nvidia-smi -L in the same paste names them */
+  GPtrArray *products; /* (owned) of char *: models that the same paste names (nvidia-smi, -L) */
+  gboolean is_amd;     /* XGMI links: of rocm-smi or amd-smi */
+  guint joined;        /* line breaks inside rows and headers that were taken out */
   guint p2p_rows;      /* rows of a capability matrix (topo -p2p) */
   guint matrices;      /* further matrices that differ from the first */
 } SmiLines;

@@ -32,7 +32,79 @@ blank_length (const char *at, gsize left)
     return escape_length (at, left);
   if (left >= 2 && (guchar)at[0] == 0xC2 && (guchar)at[1] == 0xA0)
     return 2;
+  if (left >= 2 && at[0] == '\\' && strchr ("tnr", at[1]) != NULL) /* of a quoted string */
+    return 2;
+  if (left >= 6 && memcmp (at, "&nbsp;", 6) == 0)
+    return 6;
   return g_ascii_isspace (*at) || *at == '|' || *at == '\0' ? 1 : 0;
+}
+
+/* Bytes of the cell that @text begins with, 0 when it begins with none. */
+static gsize
+cell_length (const char *text)
+{
+  static const char *const words[] = { "NODE", "PIX", "PXB", "PHB", "SYS", "SOC", "X" };
+  for (guint i = 0; i < G_N_ELEMENTS (words); i++)
+    if (g_str_has_prefix (text, words[i]))
+      return strlen (words[i]);
+  gsize digits = g_str_has_prefix (text, "NV") ? strspn (text + 2, "0123456789") : 0;
+  return digits > 0 ? digits + 2 : 0;
+}
+
+/* Cells that @text is made of and nothing else; 0 also when more than one is X. */
+static guint
+count_cells (const char *text)
+{
+  guint n = 0, selves = 0;
+  for (gsize length; *text != '\0'; text += length, n++) {
+    length = cell_length (text);
+    if (length == 0)
+      return 0;
+    selves += *text == 'X';
+  }
+  return selves > 1 ? 0 : n;
+}
+
+/* Bytes of "GPU12", "NIC3" or "mlx5_0" at the start of @text, 0 without. */
+static gsize
+device_length (const char *text)
+{
+  static const char *const starts[] = { "GPU", "NIC", "mlx4_", "mlx5_" };
+  for (guint i = 0; i < G_N_ELEMENTS (starts); i++) {
+    gsize n = strlen (starts[i]), digits = 0;
+    if (g_str_has_prefix (text, starts[i]))
+      digits = strspn (text + n, "0123456789");
+    if (digits > 0)
+      return n + digits;
+  }
+  return 0;
+}
+
+static void
+append_token (GArray *tokens, const char *text, gsize length, guint tabs)
+{
+  SmiToken token = { g_strndup (text, length), tabs };
+  g_array_append_val (tokens, token);
+}
+
+/* @word as one token, or where cells are glued ("NV12NV12", "GPU0X") as several. */
+static void
+append_word (GArray *tokens, const char *word, guint tabs)
+{
+  gsize device = device_length (word);
+  guint cells = count_cells (word + device);
+  if (cells + (device > 0) < 2 || cells == 0) {
+    append_token (tokens, word, strlen (word), tabs);
+    return;
+  }
+  if (device > 0) {
+    append_token (tokens, word, device, tabs);
+    tabs = 0;
+  }
+  for (const char *at = word + device; *at != '\0'; at += cell_length (at)) {
+    append_token (tokens, at, cell_length (at), tabs);
+    tabs = 0;
+  }
 }
 
 GArray *
@@ -44,7 +116,7 @@ smi_tokens_new (const char *line, gsize length)
   for (gsize i = 0; i < length;) {
     gsize blank = blank_length (line + i, length - i), start = i;
     if (blank > 0) {
-      tabs += line[i] == '\t';
+      tabs += line[i] == '\t' || (blank == 2 && line[i] == '\\' && line[i + 1] == 't');
       i += blank;
       continue;
     }
@@ -60,8 +132,8 @@ smi_tokens_new (const char *line, gsize length)
         i++;
       g_string_append_len (word, line + start, (gssize)(i - start));
     }
-    SmiToken token = { g_utf8_make_valid (word->str, (gssize)word->len), tabs };
-    g_array_append_val (tokens, token);
+    g_autofree char *text = g_utf8_make_valid (word->str, (gssize)word->len);
+    append_word (tokens, text, tabs);
     tabs = 0;
   }
   return tokens;
@@ -122,7 +194,7 @@ smi_device_of (const char *word)
 {
   const char *at = word;
   for (const char *c = word; *c != '\0'; c++)
-    if (strchr (":>])}=|#", *c) != NULL)
+    if (strchr (":>])}=|#\"'", *c) != NULL)
       at = c + 1;
   return is_name (at) ? at : NULL;
 }

@@ -9,7 +9,7 @@ typedef struct {
 } SmiToken;
 
 /* Escape sequences, carriage returns, table bars and no-break spaces are blanks.
- * Returns: (owned) GArray of SmiToken. */
+ * Glued cells ("NV12NV12", "GPU0X") are words of their own. Returns: (owned) GArray of SmiToken. */
 GArray *smi_tokens_new (const char *line, gsize length);
 
 /* A cell of the matrix; FALSE when @word is none. */

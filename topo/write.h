@@ -21,4 +21,6 @@ guint topo_gpu_links (const TopoGraph *graph, guint a, guint b);
  * difference: "GPU5–GPU6: no NVLink, expected NV18". Returns: (owned) GPtrArray of char *.
  */
 GPtrArray *topo_machine_differences (const TopoMachine *found, const TopoMachine *expected);
+/* The same of a reading with a machine; links that its file does not show are one line. (owned) */
+GPtrArray *topo_reading_differences (const TopoReading *found, const TopoMachine *expected);
 G_END_DECLS

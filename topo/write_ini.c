@@ -56,6 +56,15 @@ append_rate_key (GString *out, const char *key, double bytes_per_s)
   g_string_append_printf (out, "%s = %sGB/s\n", key, text);
 }
 
+/* @base's value, where it has one. */
+static void
+append_key_of (GString *out, BaseIni *base, const char *group, const char *key)
+{
+  const char *value = base != NULL ? base_ini_get_string_or (base, group, key, NULL) : NULL;
+  if (value != NULL)
+    g_string_append_printf (out, "%s = %s\n", key, value);
+}
+
 /* ---- [links] ---- */
 
 static void
@@ -114,7 +123,7 @@ append_link_rates (GString *out, const Sketch *sketch, const SketchWiring *wirin
 }
 
 static void
-append_links (GString *out, const Sketch *sketch, const TopoGpu *gpu)
+append_links (GString *out, const Sketch *sketch, const TopoGpu *gpu, BaseIni *base)
 {
   static const char *const words[] = {
     [TOPO_WIRING_NONE] = "none",   [TOPO_WIRING_SWITCH] = "switch", [TOPO_WIRING_PAIRS] = "pairs",
@@ -126,6 +135,8 @@ append_links (GString *out, const Sketch *sketch, const TopoGpu *gpu)
   if (wiring.wiring == TOPO_WIRING_NONE)
     return;
   append_link_rates (out, sketch, &wiring, gpu);
+  if (gpu != NULL && gpu->has_direct)
+    append_key_of (out, base, "links", "link_rate");
   if (wiring.wiring == TOPO_WIRING_SWITCH && gpu != NULL && gpu->has_direct
       && topo_link_facts_nvls_from (&sketch->facts, gpu->direct) > 0)
     g_string_append (out, "nvls = yes\n");
@@ -290,13 +301,19 @@ append_nic_rates (GString *out, const Sketch *sketch)
   g_string_append_c (out, '\n');
 }
 
+gboolean
+sketch_takes_network (const Sketch *sketch, BaseIni *base)
+{
+  guint64 nics = 0;
+  if (base != NULL && base_ini_has_group (base, "network"))
+    base_ini_get_count_optional (base, "network", "nics", 1, 64, &nics, NULL);
+  return nics > 0 && (sketch->n_nics == 0 || sketch->n_nics == nics);
+}
+
 static void
 append_network (GString *out, const Sketch *sketch, BaseIni *base)
 {
-  guint64 base_nics = 0;
-  if (base != NULL && base_ini_has_group (base, "network"))
-    base_ini_get_count_optional (base, "network", "nics", 1, 64, &base_nics, NULL);
-  if (base_nics > 0 && (sketch->n_nics == 0 || sketch->n_nics == base_nics)) {
+  if (sketch_takes_network (sketch, base)) {
     append_group_of (out, base, "network");
     if (sketch->n_nics > 0 && !base_ini_has_key (base, "network", "names"))
       append_nic_names (out, sketch);
@@ -314,6 +331,42 @@ append_network (GString *out, const Sketch *sketch, BaseIni *base)
   append_nic_rates (out, sketch);
 }
 
+/* One node's description does not show that its switch joins others: a machine that is named does. */
+gboolean
+sketch_takes_domain (const Sketch *sketch, const TopoGpu *gpu, BaseIni *base)
+{
+  SketchWiring wiring;
+  if (base == NULL || !base_ini_has_key (base, "machine", "domain"))
+    return FALSE;
+  sketch_wiring (sketch, gpu != NULL && gpu->has_direct ? gpu->direct_links : 0, &wiring);
+  return !sketch->links_seen
+         || (wiring.wiring == TOPO_WIRING_SWITCH && wiring.n_islands == 1
+             && wiring.islands[0] == machine_first_bits (sketch->n_gpus));
+}
+
+gboolean
+sketch_takes_curve (const Sketch *sketch, const TopoGpu *gpu, BaseIni *base, const char *group)
+{
+  guint64 ranks = 0;
+  const char *last = strrchr (group, ' ');
+  if (!g_str_has_prefix (group, "measured ")
+      || !base_units_parse_count (last + 1, 2, G_MAXUINT32, &ranks, NULL))
+    return FALSE;
+  if (ranks <= sketch->n_gpus)
+    return TRUE;
+  if (base_ini_has_key (base, "machine", "domain") && !sketch_takes_domain (sketch, gpu, base))
+    return FALSE;
+  return !base_ini_has_group (base, "network") || sketch_takes_network (sketch, base);
+}
+
+static void
+append_measured_of (GString *out, const Sketch *sketch, const TopoGpu *gpu, BaseIni *base)
+{
+  for (guint i = 0; base != NULL && i < base_ini_n_groups (base); i++)
+    if (sketch_takes_curve (sketch, gpu, base, base_ini_group_name (base, i)))
+      append_group_of (out, base, base_ini_group_name (base, i));
+}
+
 char *
 sketch_to_ini (const Sketch *sketch, const char *name, const TopoGpu *gpu, BaseIni *base)
 {
@@ -323,19 +376,21 @@ sketch_to_ini (const Sketch *sketch, const char *name, const TopoGpu *gpu, BaseI
     g_string_append (out, "# A slug of 'plait gpus', or leave it and give --gpu.\n");
   g_string_append_printf (out, "gpu = %s\ngpus_per_node = %u\n",
                           gpu != NULL ? gpu->slug : "unknown", sketch->n_gpus);
-  if (base != NULL && !sketch->links_seen && base_ini_has_key (base, "machine", "domain"))
-    g_string_append_printf (out, "domain = %s\n",
-                            base_ini_get_string_or (base, "machine", "domain", ""));
+  if (sketch_takes_domain (sketch, gpu, base))
+    append_key_of (out, base, "machine", "domain");
+  append_key_of (out, base, "machine", "power_limit_ratio");
+  append_key_of (out, base, "machine", "assumed");
   append_text_key (out, "source", sketch->source);
   if (base != NULL && !sketch->links_seen)
     append_group_of (out, base, "links");
   else
-    append_links (out, sketch, gpu);
+    append_links (out, sketch, gpu, base);
   if (sketch->numas->len > 0) {
     append_pcie (out, sketch, base);
     append_places (out, sketch);
   }
   append_network (out, sketch, base);
   append_group_of (out, base, "price");
+  append_measured_of (out, sketch, gpu, base);
   return g_string_free (out, FALSE);
 }

@@ -29,6 +29,7 @@ KINDS = {
     "gpu": bad_input_files.gpus,
     "profile": bad_input_files.profiles,
     "calibration": bad_input_files.calibrations,
+    "links": bad_input_files.links,
     "json": bad_input_files.configs,
     "path": bad_input_files.paths,
     "flag": bad_input_flags.flags,

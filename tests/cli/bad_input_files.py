@@ -125,6 +125,22 @@ def calibrations(root, folder, data):
     yield from ini_cases("calibration", catalog(root, "calibrations", "prior.ini"), folder, arguments)
 
 
+def links(root, folder, data):
+    """Files of catalog/links are found by their name in a catalog folder, one folder for each case."""
+    live = ["predict", "--model", "tiny", "--machine", "live", "--gpus", "1", "--profile", "plait", "--layout", "tp=1", "--json", "--catalog"]
+    for slug in ("pcie", "nvlink", "inter-socket", "host"):
+        lines = read(catalog(root, "links", slug + ".ini"))
+        arguments = live if slug == "host" else [*BASE, "--model", "tiny", "--machine", "hgx-h100", "--catalog"]
+        for variant, group, key, content in variants(lines, first_of_groups(lines)):
+            own = os.path.join(folder, f"links-{len(os.listdir(folder))}")
+            os.makedirs(os.path.join(own, "links"))
+            with open(os.path.join(own, "links", slug + ".ini"), "wb") as out:
+                out.write(content)
+            names = (f"links/{slug}.ini", (key, f"[{group}]")) if variant not in ("not-utf8", "nul") else (f"links/{slug}.ini:",)
+            yield Case(f"links/{slug}/[{group}] {key}/{variant}", [*arguments, own], names,
+                       legal=INI.get(("links", group.split()[0], key, variant), ""))
+
+
 # ---- config.json
 
 BAD_JSON = {"negative": "-1", "zero": "0", "nan": "NaN", "inf": "Infinity", "1e30": "1e30", "2^63": "9223372036854775808",

@@ -45,6 +45,7 @@ allow("machine", "numa", "gpus nics", "zero", "the first GPU or NIC")
 allow("machine", "switch", "gpus nics numa", "zero", "the first GPU, NIC or NUMA node")
 allow("machine", "numa", "nics", "missing empty", "a node without NICs")
 allow("machine", "switch", "nics", "missing empty", "a switch without NICs")
+allow("links", "nvlink5", "nvls_from_gpus", "missing", "its switches do not reduce")
 allow("machine", "price", "per_gpu_hour", "zero", "a machine that costs nothing")
 
 allow("gpu", "gpu", "aliases board pci_ids compute_capability", "missing empty", "text, not needed to plan")
