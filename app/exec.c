@@ -93,18 +93,29 @@ choose_dtype (const AppExecRequest *request, Plan *plan, char **out_note)
                                  model_dtype_name (asked));
 }
 
-/* Of communication only messages between stages run beside compute: the prediction must not hide
- * what the run does not. */
 static void
-drop_overlaps (ModelLayout *layout, char **out_note)
+add_note (char **note, const char *more)
 {
-  if (!layout->overlap_tp && !layout->overlap_dp)
+  g_autofree char *before = g_steal_pointer (note);
+  *note = before != NULL ? g_strdup_printf ("%s; %s", before, more) : g_strdup (more);
+}
+
+/* The prediction must not hide what the run does not. */
+static void
+drop_overlaps (const AppExecRequest *request, Plan *plan, char **out_note)
+{
+  ModelLayout *layout = &plan->layout;
+  gboolean can = plan->exec.backend->comm->start != NULL && !request->slice;
+  if (can || (!layout->overlap_tp && !layout->overlap_dp))
     return;
-  g_autofree char *before = g_steal_pointer (out_note);
+  g_autofree char *text
+      = request->slice ? g_strdup ("a slice's collectives are priced as if nothing ran beside "
+                                   "them: overlap_tp and overlap_dp are taken as 0")
+                       : g_strdup_printf ("the %s backend runs collectives between computes, not "
+                                          "beside them: overlap_tp and overlap_dp are taken as 0",
+                                          request->backend);
   layout->overlap_tp = layout->overlap_dp = FALSE;
-  *out_note = g_strdup_printf ("%s%sexec runs collectives between computes, not beside them: "
-                               "overlap_tp and overlap_dp are taken as 0",
-                               before != NULL ? before : "", before != NULL ? "; " : "");
+  add_note (out_note, text);
 }
 
 static gboolean
@@ -117,7 +128,7 @@ resolve_layout (const AppExecRequest *request, Plan *plan, char **out_note, GErr
   if (*request->layout == '\0')
     plan->layout.dp = 0;
   choose_dtype (request, plan, out_note);
-  drop_overlaps (&plan->layout, out_note);
+  drop_overlaps (request, plan, out_note);
   return model_layout_resolve (&plan->layout, plan->arch, &plan->job, plan->profile,
                                (guint32)request->ranks, error);
 }
@@ -248,7 +259,7 @@ predict_if_known (const AppExecRequest *request, const Plan *plan, AppExecResult
   out->predicted_step_s = out->predicted_wait_s = NAN;
   out->peak_flop_per_s = out->memory_bytes_per_s = NAN;
   for (guint i = 0; i < EXEC_N_BUCKETS; i++)
-    out->predicted_ops[i] = (ExecBucket){ 0, NAN };
+    out->predicted_ops[i] = (ExecBucket){ 0, NAN, NAN };
   if (out->note == NULL)
     out->note = g_strdup_printf ("no predicted times: %s; --machine names one that is known",
                                  reason->message);

@@ -5,11 +5,11 @@
 #include <cublas_v2.h>
 G_BEGIN_DECLS
 
-/* Work of one stream is done in order; streams meet by events. */
+/* Work of one stream is done in order; streams meet by events. Collectives have one stream per kind
+ * of communication, messages of a pipeline one per direction and end. */
 enum {
-  CUDA_STREAM_COMPUTE,
-  CUDA_STREAM_COLLECTIVE,   /* starts when compute has come here; compute waits for it */
-  CUDA_STREAM_SEND_FORWARD, /* run beside compute until the buffer is wanted again */
+  CUDA_STREAM_COMPUTE = MODEL_STREAM_COMPUTE,
+  CUDA_STREAM_SEND_FORWARD = MODEL_STREAM_N_KINDS,
   CUDA_STREAM_SEND_BACKWARD,
   CUDA_STREAM_RECEIVE_FORWARD,
   CUDA_STREAM_RECEIVE_BACKWARD,
@@ -21,7 +21,7 @@ enum { CUDA_USED_CONTEXT, CUDA_USED_CUBLAS, CUDA_USED_SCRATCH, CUDA_USED_NCCL, C
 
 typedef struct {
   gboolean is_open;
-  int number;
+  int number, n_processors;
   char name[256];
   cudaStream_t streams[CUDA_N_STREAMS];
   cudaEvent_t done[CUDA_N_STREAMS];
@@ -57,6 +57,7 @@ void cuda_upload (float *to, const float *host, guint64 count);
 void cuda_download (float *host, const float *from, guint64 count);
 void cuda_synchronize (void);
 void cuda_mark (guint index);
+void cuda_mark_on (guint stream, guint index); /* EXEC_NO_MARK: nothing */
 double cuda_elapsed_s (guint from, guint to);
 /* Work given to stream @waiting from now on starts after what stream @done has now. */
 void cuda_wait_for (guint waiting, guint done);

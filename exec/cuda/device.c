@@ -109,12 +109,19 @@ cuda_probe (guint32 ranks, GError **error)
   return ranks < 2 || cuda_nccl_load (error);
 }
 
+/* Blocks of what runs beside compute start before those of compute that have not: else a collective
+ * would wait for the end of the product it should run beside. */
 static gboolean
 make_streams (GError **error)
 {
+  int least = 0, most = 0;
+  if (!cuda_check (cudaDeviceGetStreamPriorityRange (&least, &most),
+                   "cudaDeviceGetStreamPriorityRange", error))
+    return FALSE;
   for (guint i = 0; i < CUDA_N_STREAMS; i++)
-    if (!cuda_check (cudaStreamCreateWithFlags (&cuda_device.streams[i], cudaStreamNonBlocking),
-                     "cudaStreamCreateWithFlags", error)
+    if (!cuda_check (cudaStreamCreateWithPriority (&cuda_device.streams[i], cudaStreamNonBlocking,
+                                                   i == CUDA_STREAM_COMPUTE ? least : most),
+                     "cudaStreamCreateWithPriority", error)
         || !cuda_check (cudaEventCreateWithFlags (&cuda_device.done[i], cudaEventDisableTiming),
                         "cudaEventCreateWithFlags", error))
       return FALSE;
@@ -164,6 +171,7 @@ cuda_open (guint32 local_rank, GError **error)
       || !cuda_check (cudaGetDeviceProperties (&p, d->number), "cudaGetDeviceProperties", error))
     return FALSE;
   g_strlcpy (d->name, p.name, sizeof d->name);
+  d->n_processors = p.multiProcessorCount;
   cuda_kernels.n_blocks_max = (guint32)p.multiProcessorCount * BLOCKS_PER_PROCESSOR;
   if (!make_streams (error))
     return FALSE;
@@ -289,7 +297,15 @@ cuda_synchronize (void)
 void
 cuda_mark (guint index)
 {
+  cuda_mark_on (CUDA_STREAM_COMPUTE, index);
+}
+
+void
+cuda_mark_on (guint stream, guint index)
+{
   CudaDevice *d = &cuda_device;
+  if (index == EXEC_NO_MARK)
+    return;
   if (index >= d->n_marks) {
     guint n = MAX (2 * d->n_marks, MAX (index + 1, 256));
     d->marks = g_renew (cudaEvent_t, d->marks, n);
@@ -297,7 +313,7 @@ cuda_mark (guint index)
       cuda_must (cudaEventCreate (&d->marks[i]), "cudaEventCreate");
     d->n_marks = n;
   }
-  cuda_must (cudaEventRecord (d->marks[index], cuda_kernels.stream), "cudaEventRecord");
+  cuda_must (cudaEventRecord (d->marks[index], d->streams[stream]), "cudaEventRecord");
 }
 
 double
@@ -313,6 +329,8 @@ void
 cuda_wait_for (guint waiting, guint done)
 {
   CudaDevice *d = &cuda_device;
+  if (waiting == done)
+    return;
   cuda_must (cudaEventRecord (d->done[done], d->streams[done]), "cudaEventRecord");
   cuda_must (cudaStreamWaitEvent (d->streams[waiting], d->done[done], 0), "cudaStreamWaitEvent");
 }

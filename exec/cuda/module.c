@@ -71,8 +71,14 @@ loss_finish (float *kept, const float *sums, guint64 rows, guint64 columns)
 static const ExecBackend half = { TABLE (bf16) };
 static const ExecBackend backend = { TABLE (f32), .bf16 = &half };
 
+/* Streams that share one of the device's hardware queues wait for each other: a collective would
+ * stand behind one that waits for another rank, where neither may. There are 8 unless the driver is
+ * asked for more, 32 at most (CUDA programming guide), before its first call. Megatron's users have
+ * 1 in their environment. */
 const ExecBackend *
 plait_backend (void)
 {
+  G_STATIC_ASSERT (CUDA_N_STREAMS <= 32);
+  g_setenv ("CUDA_DEVICE_MAX_CONNECTIONS", "32", TRUE);
   return &backend;
 }

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <string>
 #include <vector>
 
 #define POISON         0xff              /* as fp32 and as bf16 this is not a number */
@@ -24,11 +25,13 @@ uint64_t emu_block, emu_n_blocks;
 
 struct CUstream_st {
   std::deque<std::function<bool ()> > work;
+  int number; /* in the order of creation */
 };
 
 struct CUevent_st {
   uint64_t recorded = 0, passed = 0; /* which record */
   double seconds = 0;                /* of the last one passed */
+  int stream = -1;                   /* where it was last recorded */
 };
 
 struct Region {
@@ -73,18 +76,28 @@ protect (int how)
     mprotect (entry.second.pages, entry.second.page_bytes, how);
 }
 
-/* Runs pieces of work of streams picked at random until none can go on. FALSE: nothing went on. */
-static bool
-progress ()
+/* Which of @able to try: any, or the first made (compute) as far as it comes, or the last ones. */
+static size_t
+choose (size_t n_able)
 {
+  static const std::string order = setting ("PLAIT_EMU_ORDER", "random");
+  return order == "late" ? 0 : order == "early" ? n_able - 1 : roll ((uint32_t)n_able);
+}
+
+/* Runs pieces of work of streams until none can go on, or until @asked has none: others wait as long
+ * as they may where $PLAIT_EMU_ORDER is late. FALSE: nothing went on. */
+static bool
+progress (const CUstream_st *asked = NULL)
+{
+  static const bool is_late = std::string (setting ("PLAIT_EMU_ORDER", "")) == "late";
   bool moved = false;
   std::vector<CUstream_st *> able (streams);
   if (std::all_of (streams.begin (), streams.end (),
                    [] (const CUstream_st *s) { return s->work.empty (); }))
     return false;
   protect (PROT_READ | PROT_WRITE);
-  while (!able.empty ()) {
-    size_t pick = roll ((uint32_t)able.size ());
+  while (!able.empty () && !(is_late && asked != NULL && asked->work.empty ())) {
+    size_t pick = choose (able.size ());
     CUstream_st *stream = able[pick];
     if (!stream->work.empty () && stream->work.front () ()) {
       stream->work.pop_front ();
@@ -104,11 +117,37 @@ emu_enqueue_until (cudaStream_t stream, std::function<bool ()> work)
   stream->work.push_back (work);
 }
 
+static double
+clock_s ()
+{
+  struct timespec now;
+  clock_gettime (CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* $PLAIT_TEST_SLOW_RANK=RANK:FACTOR: that rank's device takes FACTOR times as long for kernels. */
+static double
+slowdown ()
+{
+  unsigned rank = 0;
+  double factor = 1;
+  const char *own = setting ("OMPI_COMM_WORLD_RANK", setting ("RANK", "0"));
+  return sscanf (setting ("PLAIT_TEST_SLOW_RANK", ""), "%u:%lf", &rank, &factor) == 2
+                 && rank == (unsigned)atoi (own)
+             ? factor
+             : 1;
+}
+
 void
 emu_enqueue (cudaStream_t stream, std::function<void ()> work)
 {
+  static const double factor = slowdown ();
   stream->work.push_back ([=] {
+    double start_s = clock_s ();
     work ();
+    double end_s = start_s + factor * (clock_s () - start_s);
+    while (factor > 1 && clock_s () < end_s)
+      ;
     return true;
   });
 }
@@ -289,9 +328,18 @@ cudaMemcpyAsync (void *to, const void *from, size_t bytes, cudaMemcpyKind kind, 
 }
 
 cudaError_t
-cudaStreamCreateWithFlags (cudaStream_t *out, unsigned)
+cudaDeviceGetStreamPriorityRange (int *least, int *greatest)
+{
+  *least = 0;
+  *greatest = -5; /* as on real ones: lower numbers go first */
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaStreamCreateWithPriority (cudaStream_t *out, unsigned, int)
 {
   *out = new CUstream_st;
+  (*out)->number = (int)streams.size ();
   streams.push_back (*out);
   return cudaSuccess;
 }
@@ -308,16 +356,26 @@ cudaError_t
 cudaStreamQuery (cudaStream_t stream)
 {
   static unsigned idle; /* times in a row that nothing went on */
-  idle = progress () ? 0 : std::min (idle + 1, 5u);
+  idle = progress (stream) ? 0 : std::min (idle + 1, 5u);
   if (!stream->work.empty ())
     usleep (20u << idle); /* other ranks want the core */
   return stream->work.empty () ? cudaSuccess : cudaErrorNotReady;
+}
+
+/* $PLAIT_EMU_DROP="A>B": stream B does not wait for what was recorded on stream A. */
+static bool
+is_dropped (const CUstream_st *stream, const CUevent_st *event)
+{
+  static const std::string dropped = setting ("PLAIT_EMU_DROP", "");
+  return dropped == std::to_string (event->stream) + ">" + std::to_string (stream->number);
 }
 
 cudaError_t
 cudaStreamWaitEvent (cudaStream_t stream, cudaEvent_t event, unsigned)
 {
   uint64_t record = event->recorded;
+  if (is_dropped (stream, event))
+    return cudaSuccess;
   emu_enqueue_until (stream, [=] { return event->passed >= record; });
   return cudaSuccess;
 }
@@ -346,10 +404,9 @@ cudaError_t
 cudaEventRecord (cudaEvent_t event, cudaStream_t stream)
 {
   uint64_t record = ++event->recorded;
+  event->stream = stream->number;
   emu_enqueue_until (stream, [=] {
-    struct timespec now;
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    event->seconds = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    event->seconds = clock_s ();
     event->passed = record;
     return true;
   });
