@@ -212,6 +212,23 @@ predict_ops (const Plan *plan, const CostContext *context, AppExecResult *out, G
   return TRUE;
 }
 
+/* What runs beside compute is predicted to hide as much as the calibration says. */
+static void
+note_overlaps (const Plan *plan, const AppSetting *setting, AppExecResult *out)
+{
+  const CostProfileNumbers *numbers = &setting->numbers.profile;
+  gboolean dp = plan->layout.overlap_dp && numbers->overlap_dp_ratio == 0;
+  gboolean tp = plan->layout.overlap_tp && numbers->overlap_tp_ratio == 0;
+  if (!dp && !tp)
+    return;
+  g_autofree char *text = g_strdup_printf (
+      "calibration '%s' has no measurement of what profile plait hides: %s is predicted as if "
+      "exposed; the column 'exposed' says what is",
+      out->calibration, dp && tp ? "dp and tp communication" : dp ? "dp communication"
+                                                                 : "tp communication");
+  add_note (&out->note, text);
+}
+
 static gboolean
 predict (const AppExecRequest *request, const Plan *plan, AppExecResult *out, GError **error)
 {
@@ -231,6 +248,7 @@ predict (const AppExecRequest *request, const Plan *plan, AppExecResult *out, GE
                          error)
       || !cost_predict (&problem.problem, &plan->layout, &prediction, error))
     return FALSE;
+  note_overlaps (plan, &setting, out);
   out->predicted_step_s = prediction.step_s;
   out->predicted_wait_s
       = prediction.breakdown_s[COST_PART_PP_BUBBLE] + prediction.breakdown_s[COST_PART_P2P];
@@ -273,6 +291,7 @@ price (AppExecResult *out)
   for (guint i = 0; i < EXEC_N_BUCKETS; i++)
     if (i >= MODEL_OP_N_KINDS || i == MODEL_OP_SEND || i == MODEL_OP_RECV) {
       out->result.ops[i].seconds = out->predicted_ops[i].seconds;
+      out->result.ops[i].exposed_s = out->predicted_ops[i].seconds;
       out->priced_s += out->predicted_ops[i].seconds;
     }
 }

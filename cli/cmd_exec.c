@@ -139,6 +139,7 @@ json_ops (JsonBuilder *b, const AppExecResult *r)
                     (gint64)(r->has_result ? r->result.ops[i].count : r->predicted_ops[i].count));
     cli_json_number (b, "predicted_s", r->predicted_ops[i].seconds);
     cli_json_number (b, "measured_s", r->has_result ? r->result.ops[i].seconds : NAN);
+    cli_json_number (b, "exposed_s", r->has_result ? r->result.ops[i].exposed_s : NAN);
     json_builder_end_object (b);
   }
   json_builder_end_array (b);
@@ -216,15 +217,28 @@ print_ms (CliTable *table, double seconds, gboolean priced, gboolean with_sign)
   cli_table_cell (table, "%s%s", priced ? "(priced) " : "", isfinite (seconds) ? text : "-");
 }
 
+/* Did anything run beside compute? */
+static gboolean
+overlaps (const AppExecResult *r)
+{
+  for (guint i = 0; r->has_result && i < EXEC_N_BUCKETS; i++)
+    if (r->result.ops[i].seconds != r->result.ops[i].exposed_s)
+      return TRUE;
+  return FALSE;
+}
+
 static void
 print_ops (const AppExecResult *r, gboolean slice)
 {
+  gboolean with_exposed = overlaps (r);
   g_autoptr (CliTable) table = cli_table_new ();
   cli_table_column (table, "op", CLI_LEFT);
   cli_table_column (table, "count", CLI_RIGHT);
   cli_table_column (table, "predicted ms", CLI_RIGHT);
   if (r->has_result) {
     cli_table_column (table, "measured ms", CLI_RIGHT);
+    if (with_exposed)
+      cli_table_column (table, "exposed ms", CLI_RIGHT);
     cli_table_column (table, "of the step's error ms", CLI_RIGHT);
     cli_table_column (table, "TFLOP/s", CLI_RIGHT);
     cli_table_column (table, "of peak", CLI_RIGHT);
@@ -243,7 +257,9 @@ print_ops (const AppExecResult *r, gboolean slice)
       gboolean priced
           = slice && (i >= MODEL_OP_N_KINDS || i == MODEL_OP_SEND || i == MODEL_OP_RECV);
       print_ms (table, m->seconds, priced, FALSE);
-      print_ms (table, p->seconds - m->seconds, FALSE, TRUE);
+      if (with_exposed)
+        print_ms (table, m->exposed_s, FALSE, FALSE);
+      print_ms (table, p->seconds - m->exposed_s, FALSE, TRUE);
       print_rate (table, r->op_flop[i] / m->seconds, 1e12, r->peak_flop_per_s);
       print_rate (table, r->op_bytes[i] / m->seconds, 1e9, r->memory_bytes_per_s);
     }
