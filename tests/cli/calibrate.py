@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """plait calibrate on this host, as a user runs it: kept whole through kill -9, slow devices named.
 
-usage: calibrate.py PLAIT kill|kill_all|slow|forms|device
+usage: calibrate.py PLAIT kill|kill_all|slow|slow_device|forms|device
 """
 import json
 import os
@@ -104,15 +104,21 @@ def kill_all():
     kill(20)
 
 
-def slow():
+def slow(words=None, budgets=("6s", "12s", "24s"), factor="1.6"):
     """A device that takes 1.6 times as long for all compute is named, and no other."""
-    database = os.path.join(os.getcwd(), "slow.db")
-    env = dict(os.environ, PLAIT_TEST_SLOW_RANK="1:1.6")
-    for budget in ("6s", "12s", "24s"):  # a busy host, or a build with checks, measures few products in six seconds
-        warnings = [w for w in answer(command(database, "--budget", budget), env=env).get("warnings", []) if "GEMM" in w]
+    words = words or command(os.path.join(os.getcwd(), "slow.db"))
+    env = dict(os.environ, PLAIT_TEST_SLOW_RANK=f"1:{factor}")
+    for budget in budgets:  # a busy host, or a build with checks, measures few products in six seconds
+        warnings = [w for w in answer(words + ["--budget", budget], env=env).get("warnings", []) if "GEMM" in w]
         if warnings:
             break
-    check(len(warnings) == 1 and "rank 1" in warnings[0], f"a slow rank 1: the warnings are {warnings}")
+    named = len(warnings) == 1 and ("rank 1:" in warnings[0] or "GPU1:" in warnings[0])
+    check(named, f"a slow rank 1: the warnings are {warnings}")
+
+
+def slow_device():
+    """The same of the device's clock: the emulation slows the kernels of one rank down, as a real GPU would be."""
+    slow(device_command(2) + ["--db", os.path.join(os.getcwd(), "slow.db")], ("3s", "6s", "12s"))
 
 
 def forms():
@@ -202,12 +208,15 @@ def device():
         check("cublas_workspace" in shown and "39 MiB" in shown and "CUDA" in shown, f"{ranks} ranks: --show prints {shown[:200]}")
 
 
+def device_command(ranks):
+    return [PLAIT, "calibrate", "--backend", "cuda", "--catalog", catalog(), "--machine", "emulated", "--ranks", str(ranks), "--quiet"]
+
+
 def measure_device(database, ranks):
     """What was made, and what is stored; a busy host measures little in two seconds, and goes on with the rest."""
     wanted = {"gemm", "attention", "adam", "step", "launch"} if ranks == 1 else {"step"}
     for i, budget in enumerate(("2s", "4s", "8s")):
-        made = answer([PLAIT, "calibrate", "--backend", "cuda", "--catalog", catalog(), "--machine", "emulated", "--ranks", str(ranks),
-                       "--budget", budget, "--name", f"emulated{'-' * i}", "--db", database, "--quiet"])
+        made = answer(device_command(ranks) + ["--budget", budget, "--name", f"emulated{'-' * i}", "--db", database])
         points = rows(database, "SELECT benchmark, item, kind, measured_s, measured_bytes FROM calibration_point "
                                 "WHERE status = 'measured'")
         kinds = {kind for _, _, kind, _, _ in points}
@@ -242,5 +251,5 @@ if shutil.which("mpirun") is None:
     sys.exit(77)
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    {"kill": kill, "kill_all": kill_all, "slow": slow, "forms": forms, "device": device}[WHAT]()
+    {"kill": kill, "kill_all": kill_all, "slow": slow, "slow_device": slow_device, "forms": forms, "device": device}[WHAT]()
 sys.exit(1 if failures else 0)
