@@ -125,8 +125,9 @@ struct ExecBackend {
    * maximum, or 0 where the target is on another rank. */
   void (*loss_exponentials) (float *kept, float *sums, const float *maximum, const gint32 *targets,
                              guint64 rows, guint64 columns, guint64 valid, guint64 from);
-  /* Divides by the sums; returns Σ over rows of log (sum) − target. */
-  double (*loss_finish) (float *kept, const float *sums, guint64 rows, guint64 columns);
+  /* Divides by the sums; adds Σ over rows of log (sum) − target to @total, in the backend's memory. */
+  void (*loss_finish) (float *kept, const float *sums, guint64 rows, guint64 columns,
+                       float *total);
   void (*loss_grad) (void *d_logits, const float *kept, const gint32 *targets, float scale,
                      guint64 rows, guint64 columns, guint64 valid, guint64 from);
   /* Adam with bias correction of step @step (from 1); rate, betas, epsilon. */

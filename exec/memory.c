@@ -57,7 +57,8 @@ exec_memory_init (ExecMemory *m, const ExecRank *rank, guint64 limit_bytes, GErr
                                     rank->arch->attention.kv_heads / rank->layout->tp,
                                     rank->arch->attention.head_dim, rank->job->seq);
   m->message_bytes = exec_arena_round (boundary_bytes (rank));
-  return take (m, EXEC_MEMORY_WEIGHTS, rank->element_bytes * rank->padded_count, "weights",
+  gboolean ok
+      = take (m, EXEC_MEMORY_WEIGHTS, rank->element_bytes * rank->padded_count, "weights",
                &m->weights, error)
          && take (m, EXEC_MEMORY_GRADIENTS, 4 * rank->padded_count, "gradients", &m->gradients,
                   error)
@@ -69,8 +70,10 @@ exec_memory_init (ExecMemory *m, const ExecRank *rank, guint64 limit_bytes, GErr
                   &m->messages, error)
          && take (m, EXEC_MEMORY_WORKSPACE, 4 * m->attention_count, "attention scratch",
                   &m->attention, error)
-         && take (m, EXEC_MEMORY_WORKSPACE, 8 * rows, "loss sums", &m->sums, error)
+         && take (m, EXEC_MEMORY_WORKSPACE, 8 * rows + 4, "loss sums", &m->sums, error)
          && take (m, EXEC_MEMORY_WORKSPACE, 4 * rows, "targets", &m->targets, error);
+  m->loss = m->sums + 8 * rows;
+  return ok;
 }
 
 void

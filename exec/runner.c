@@ -381,11 +381,24 @@ rehearse (ExecRunner *r, GError **error)
 static void
 begin_step (ExecRunner *r)
 {
-  r->loss = 0;
   r->skipped = FALSE;
   r->moved_bytes = 0;
   memset (r->buckets, 0, sizeof r->buckets);
   exec_grads_begin_step (r);
+  r->backend->fill (exec_at (r, r->memory.loss), 0, 1);
+  r->backend->fill (exec_gradients (r), 0, r->rank->padded_count);
+}
+
+/* Mean over the tokens of this rank's micro-batches; 0 on stages without the head. */
+static void
+read_loss (ExecRunner *r)
+{
+  const ExecRank *rank = r->rank;
+  double tokens = (double)rank->layout->mbs * (double)rank->job->seq
+                  * (double)rank->program->microbatches;
+  float sum = 0;
+  r->backend->download (&sum, exec_at (r, r->memory.loss), 1);
+  r->loss = sum / tokens;
 }
 
 gboolean
@@ -398,7 +411,6 @@ exec_runner_step (ExecRunner *r, GError **error)
   if (!r->rehearsed && !rehearse (r, error))
     return FALSE;
   begin_step (r);
-  r->backend->fill (exec_gradients (r), 0, r->rank->padded_count);
   exec_run_clock_start (r);
   for (guint32 i = 0; i < program->schedule->n_steps; i++)
     if (!run_pass (r, &steps[i], error))
@@ -409,6 +421,7 @@ exec_runner_step (ExecRunner *r, GError **error)
     g_prefix_error (error, "step %u: ", r->step + 1);
     return FALSE;
   }
+  read_loss (r);
   r->step++;
   return TRUE;
 }

@@ -19,6 +19,10 @@ enum {
 /* Bytes that the driver says are used, after each stage of opening. */
 enum { CUDA_USED_CONTEXT, CUDA_USED_CUBLAS, CUDA_USED_SCRATCH, CUDA_USED_NCCL, CUDA_N_USED };
 
+/* Page-locked slots through which the host hands small arrays over without waiting. */
+#define CUDA_N_UPLOADS    16u
+#define CUDA_UPLOAD_BYTES ((guint64)256 << 10)
+
 typedef struct {
   gboolean is_open;
   int number, n_processors;
@@ -27,6 +31,9 @@ typedef struct {
   cudaEvent_t done[CUDA_N_STREAMS];
   cublasHandle_t cublas;
   void *cublas_workspace;
+  char *upload_slots; /* (owned) */
+  cudaEvent_t uploaded[CUDA_N_UPLOADS];
+  guint n_uploads;    /* so far */
   cudaEvent_t *marks; /* (owned) */
   guint n_marks;
   guint64 used_bytes[CUDA_N_USED];

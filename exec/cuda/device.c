@@ -155,6 +155,22 @@ open_scratch (GError **error)
   return TRUE;
 }
 
+static gboolean
+open_uploads (GError **error)
+{
+  CudaDevice *d = &cuda_device;
+  void *slots = NULL;
+  if (!cuda_check (cudaMallocHost (&slots, CUDA_N_UPLOADS * CUDA_UPLOAD_BYTES),
+                   "allocate page-locked memory", error))
+    return FALSE;
+  d->upload_slots = slots;
+  for (guint i = 0; i < CUDA_N_UPLOADS; i++)
+    if (!cuda_check (cudaEventCreateWithFlags (&d->uploaded[i], cudaEventDisableTiming),
+                     "cudaEventCreateWithFlags", error))
+      return FALSE;
+  return TRUE;
+}
+
 gboolean
 cuda_open (guint32 local_rank, GError **error)
 {
@@ -180,7 +196,7 @@ cuda_open (guint32 local_rank, GError **error)
   if (!open_cublas (error))
     return FALSE;
   d->used_bytes[CUDA_USED_CUBLAS] = cuda_used_bytes ();
-  if (!open_scratch (error))
+  if (!open_scratch (error) || !open_uploads (error))
     return FALSE;
   d->used_bytes[CUDA_USED_SCRATCH] = cuda_used_bytes ();
   d->is_open = TRUE;
@@ -201,6 +217,9 @@ cuda_close (void)
   cublasDestroy (d->cublas);
   cudaFree (d->cublas_workspace);
   cudaFree (cuda_kernels.workspace);
+  for (guint i = 0; i < CUDA_N_UPLOADS; i++)
+    cudaEventDestroy (d->uploaded[i]);
+  cudaFreeHost (d->upload_slots);
   for (guint i = 0; i < CUDA_N_STREAMS; i++) {
     cudaEventDestroy (d->done[i]);
     cudaStreamDestroy (d->streams[i]);
@@ -254,12 +273,40 @@ cuda_copy_bytes (void *to, const void *from, guint64 bytes)
              "copy on the device");
 }
 
+/* Waits for an event as cuda_synchronize waits. FALSE: there was a failure. */
+static gboolean
+await (cudaEvent_t event)
+{
+  cudaError_t code;
+  while ((code = cudaEventQuery (event)) == cudaErrorNotReady)
+    if (cuda_failure () != NULL)
+      return FALSE;
+  cuda_must (code, "the device");
+  return code == cudaSuccess;
+}
+
+/*
+ * Small ones, tokens and targets, go through page-locked memory, whose copy the host need not wait
+ * for; a slot is used again when its copy is done. From pageable memory the driver may keep the host
+ * until the stream has come to the copy. Large ones are start values.
+ */
 void
 cuda_upload (float *to, const float *host, guint64 count)
 {
-  cuda_must (cudaMemcpyAsync (to, host, count * sizeof (float), cudaMemcpyHostToDevice,
-                              cuda_kernels.stream),
+  CudaDevice *d = &cuda_device;
+  guint64 bytes = count * sizeof (float);
+  guint slot = d->n_uploads++ % CUDA_N_UPLOADS;
+  gboolean small = bytes <= CUDA_UPLOAD_BYTES;
+  const void *from = host;
+  if (small) {
+    if (!await (d->uploaded[slot]))
+      return;
+    from = memcpy (d->upload_slots + slot * CUDA_UPLOAD_BYTES, host, bytes);
+  }
+  cuda_must (cudaMemcpyAsync (to, from, bytes, cudaMemcpyHostToDevice, cuda_kernels.stream),
              "copy to the device");
+  if (small)
+    cuda_must (cudaEventRecord (d->uploaded[slot], cuda_kernels.stream), "cudaEventRecord");
 }
 
 /* Only once all before it is done: a copy that waited behind a collective whose partner is gone would

@@ -33,22 +33,16 @@ bf16_copy (void *to, const void *from, guint64 count)
   cuda_copy_bytes (to, from, count * 2);
 }
 
-/* Rows in pieces that the workspace holds; its last element is for the sum. */
-static double
-loss_finish (float *kept, const float *sums, guint64 rows, guint64 columns)
+/* Rows in pieces that the workspace holds. */
+static void
+loss_finish (float *kept, const float *sums, guint64 rows, guint64 columns, float *total)
 {
-  guint64 room = cuda_kernels.workspace_count - 1;
-  float *losses = cuda_kernels.workspace, *total = losses + room;
-  double loss = 0;
+  guint64 room = cuda_kernels.workspace_count;
   for (guint64 first = 0; first < rows; first += room) {
     guint64 n = MIN (rows - first, room);
-    float part = 0;
-    cuda_loss_rows (losses, kept + first * columns, sums + 2 * first, n, columns);
-    cuda_sum (total, losses, n);
-    cuda_download (&part, total, 1);
-    loss += part;
+    cuda_loss_rows (cuda_kernels.workspace, kept + first * columns, sums + 2 * first, n, columns);
+    cuda_sum (total, cuda_kernels.workspace, n);
   }
-  return loss;
 }
 
 #define TABLE(P)                                                                                   \

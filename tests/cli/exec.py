@@ -85,6 +85,8 @@ def beside():
         answer = verify(4, BESIDE, *small, PLAIT_EMU_ORDER=order)
         verify(4, PIPELINE, *small, PLAIT_EMU_ORDER=order)
     verify(2, "dp=2,zero=1,overlap_dp=1", *small, "--inject", "stale_gather", expect=1)
+    # 48 small arrays from the host in a step, which runs ahead of the device: more than there are slots
+    verify(1, "mbs=1", "--seq", "8", "--global-batch", "16", PLAIT_EMU_ORDER="late")
     if answer is not None:
         for op in answer["ops"]:
             moves = op["kind"] in ("all_reduce", "all_gather", "reduce_scatter")

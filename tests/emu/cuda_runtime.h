@@ -47,6 +47,8 @@ cudaError_t cudaDeviceSynchronize (void);
 cudaError_t cudaMemGetInfo (size_t *out_free, size_t *out_total);
 cudaError_t cudaMalloc (void **out, size_t bytes);
 cudaError_t cudaFree (void *memory);
+cudaError_t cudaMallocHost (void **out, size_t bytes);
+cudaError_t cudaFreeHost (void *memory);
 cudaError_t cudaMemsetAsync (void *memory, int value, size_t bytes, cudaStream_t stream);
 cudaError_t cudaMemcpyAsync (void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
                              cudaStream_t stream);
@@ -58,6 +60,7 @@ cudaError_t cudaStreamWaitEvent (cudaStream_t stream, cudaEvent_t event, unsigne
 cudaError_t cudaEventCreate (cudaEvent_t *out);
 cudaError_t cudaEventCreateWithFlags (cudaEvent_t *out, unsigned flags);
 cudaError_t cudaEventDestroy (cudaEvent_t event);
+cudaError_t cudaEventQuery (cudaEvent_t event);
 cudaError_t cudaEventRecord (cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventElapsedTime (float *out_ms, cudaEvent_t from, cudaEvent_t to);
 

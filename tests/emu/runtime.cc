@@ -313,15 +313,44 @@ cudaMemsetAsync (void *memory, int value, size_t bytes, cudaStream_t stream)
   return cudaSuccess;
 }
 
-/* What is copied from the host is what is there now: the driver stages pageable memory. */
+static std::map<const char *, size_t> locked; /* page-locked host memory */
+
+cudaError_t
+cudaMallocHost (void **out, size_t bytes)
+{
+  *out = malloc (bytes);
+  locked[(char *)*out] = bytes;
+  return *out != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t
+cudaFreeHost (void *memory)
+{
+  cudaDeviceSynchronize ();
+  locked.erase ((char *)memory);
+  free (memory);
+  return cudaSuccess;
+}
+
+static bool
+is_locked (const char *from, size_t bytes)
+{
+  for (auto &entry : locked)
+    if (from >= entry.first && from + bytes <= entry.first + entry.second)
+      return true;
+  return false;
+}
+
+/* What is copied from pageable host memory is what is there now, as the driver stages it; from
+ * page-locked memory what is there when the copy's turn has come. */
 cudaError_t
 cudaMemcpyAsync (void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream)
 {
   std::vector<char> staged;
-  if (kind == cudaMemcpyHostToDevice)
+  if (kind == cudaMemcpyHostToDevice && !is_locked ((const char *)from, bytes))
     staged.assign ((const char *)from, (const char *)from + bytes);
   emu_enqueue_until (stream, [=] {
-    memmove (to, kind == cudaMemcpyHostToDevice ? staged.data () : from, bytes);
+    memmove (to, staged.empty () ? from : staged.data (), bytes);
     return true;
   });
   return cudaSuccess;
@@ -352,13 +381,21 @@ cudaStreamDestroy (cudaStream_t stream)
   return cudaSuccess;
 }
 
-cudaError_t
-cudaStreamQuery (cudaStream_t stream)
+/* Somebody asks whether something is done: what can go on does. */
+static void
+wait_a_while (const CUstream_st *stream)
 {
   static unsigned idle; /* times in a row that nothing went on */
   idle = progress (stream) ? 0 : std::min (idle + 1, 5u);
+  if (idle > 0)
+    usleep (10u << idle); /* other ranks want the core */
+}
+
+cudaError_t
+cudaStreamQuery (cudaStream_t stream)
+{
   if (!stream->work.empty ())
-    usleep (20u << idle); /* other ranks want the core */
+    wait_a_while (stream);
   return stream->work.empty () ? cudaSuccess : cudaErrorNotReady;
 }
 
@@ -404,6 +441,14 @@ cudaEventDestroy (cudaEvent_t event)
 {
   delete event;
   return cudaSuccess;
+}
+
+cudaError_t
+cudaEventQuery (cudaEvent_t event)
+{
+  if (event->passed < event->recorded)
+    wait_a_while (streams[(size_t)event->stream]);
+  return event->passed >= event->recorded ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t
