@@ -224,8 +224,10 @@ note_overlaps (const Plan *plan, const AppSetting *setting, AppExecResult *out)
   g_autofree char *text = g_strdup_printf (
       "calibration '%s' has no measurement of what profile plait hides: %s is predicted as if "
       "exposed; the column 'exposed' says what is",
-      out->calibration, dp && tp ? "dp and tp communication" : dp ? "dp communication"
-                                                                 : "tp communication");
+      out->calibration,
+      dp && tp ? "dp and tp communication"
+      : dp     ? "dp communication"
+               : "tp communication");
   add_note (&out->note, text);
 }
 

@@ -79,6 +79,7 @@ struct ExecBackend {
    * valid after synchronize. Without them the host's clock is read around every op. */
   void (*mark) (guint index);
   double (*elapsed_s) (guint from, guint to);
+  gboolean (*passed) (guint index); /* has the device come to it? TRUE too after a failure */
   /* (nullable) The device in words, and its state now: clocks, power, why it is slowed down. */
   char *(*describe) (void); /* (owned) */
 
@@ -126,8 +127,7 @@ struct ExecBackend {
   void (*loss_exponentials) (float *kept, float *sums, const float *maximum, const gint32 *targets,
                              guint64 rows, guint64 columns, guint64 valid, guint64 from);
   /* Divides by the sums; adds Σ over rows of log (sum) − target to @total, in the backend's memory. */
-  void (*loss_finish) (float *kept, const float *sums, guint64 rows, guint64 columns,
-                       float *total);
+  void (*loss_finish) (float *kept, const float *sums, guint64 rows, guint64 columns, float *total);
   void (*loss_grad) (void *d_logits, const float *kept, const gint32 *targets, float scale,
                      guint64 rows, guint64 columns, guint64 valid, guint64 from);
   /* Adam with bias correction of step @step (from 1); rate, betas, epsilon. */

@@ -59,19 +59,19 @@ exec_memory_init (ExecMemory *m, const ExecRank *rank, guint64 limit_bytes, GErr
   m->message_bytes = exec_arena_round (boundary_bytes (rank));
   gboolean ok
       = take (m, EXEC_MEMORY_WEIGHTS, rank->element_bytes * rank->padded_count, "weights",
-               &m->weights, error)
-         && take (m, EXEC_MEMORY_GRADIENTS, 4 * rank->padded_count, "gradients", &m->gradients,
-                  error)
-         && take (m, EXEC_MEMORY_OPTIMIZER, 8 * rank->shard_count, "moments", &m->moments, error)
-         && (rank->element_bytes == 4
-             || take (m, EXEC_MEMORY_OPTIMIZER, 4 * rank->shard_count, "fp32 weights", &m->master,
-                      error))
-         && take (m, EXEC_MEMORY_COMM_BUFFERS, n_messages * m->message_bytes, "message buffers",
-                  &m->messages, error)
-         && take (m, EXEC_MEMORY_WORKSPACE, 4 * m->attention_count, "attention scratch",
-                  &m->attention, error)
-         && take (m, EXEC_MEMORY_WORKSPACE, 8 * rows + 4, "loss sums", &m->sums, error)
-         && take (m, EXEC_MEMORY_WORKSPACE, 4 * rows, "targets", &m->targets, error);
+              &m->weights, error)
+        && take (m, EXEC_MEMORY_GRADIENTS, 4 * rank->padded_count, "gradients", &m->gradients,
+                 error)
+        && take (m, EXEC_MEMORY_OPTIMIZER, 8 * rank->shard_count, "moments", &m->moments, error)
+        && (rank->element_bytes == 4
+            || take (m, EXEC_MEMORY_OPTIMIZER, 4 * rank->shard_count, "fp32 weights", &m->master,
+                     error))
+        && take (m, EXEC_MEMORY_COMM_BUFFERS, n_messages * m->message_bytes, "message buffers",
+                 &m->messages, error)
+        && take (m, EXEC_MEMORY_WORKSPACE, 4 * m->attention_count, "attention scratch",
+                 &m->attention, error)
+        && take (m, EXEC_MEMORY_WORKSPACE, 8 * rows + 4, "loss sums", &m->sums, error)
+        && take (m, EXEC_MEMORY_WORKSPACE, 4 * rows, "targets", &m->targets, error);
   m->loss = m->sums + 8 * rows;
   return ok;
 }
@@ -190,8 +190,7 @@ meets (const ExecBeside *b, const ModelOp *op, guint32 microbatch)
   for (guint i = 0; i < op->n_in; i++)
     found |= has (b->op->out, b->op->n_out, op->in[i]);
   for (guint i = 0; i < op->n_out; i++)
-    found |= has (b->op->out, b->op->n_out, op->out[i])
-             || has (b->op->in, b->op->n_in, op->out[i]);
+    found |= has (b->op->out, b->op->n_out, op->out[i]) || has (b->op->in, b->op->n_in, op->out[i]);
   return found && b->microbatch == microbatch;
 }
 

@@ -36,7 +36,7 @@ typedef struct {
   const ExecRank *rank; /* (borrowed) */
   ExecArena arena;
   guint64 weights, gradients, moments, messages, attention, sums, targets; /* offsets */
-  guint64 loss; /* of the micro-batches so far, one fp32 number behind the sums */
+  guint64 loss;   /* of the micro-batches so far, one fp32 number behind the sums */
   guint64 master; /* fp32 weights of this rank's shard; in fp32 they are the weights: none */
   guint64 attention_count; /* elements of its scratch */
   guint64 message_bytes;   /* of one message buffer */

@@ -75,9 +75,11 @@ make_param (const ExecRank *r, const ModelProgramPiece *piece, guint index)
   ModelParam list[MODEL_PARAMS_MAX];
   guint n = model_params_list (r->arch, piece->part, piece->run, list);
   const ModelTensor *tensor = &r->program->tensors[piece->first_tensor + index];
-  ExecParam p
-      = { .name = tensor->name, .part = piece->part, .layer = piece->layer, .index = index,
-          .chunk = piece->chunk };
+  ExecParam p = { .name = tensor->name,
+                  .part = piece->part,
+                  .layer = piece->layer,
+                  .index = index,
+                  .chunk = piece->chunk };
   /* A tied head's matrix is not listed: it is the embedding's, wherever it lies. */
   p.split = index < n ? list[index].split : MODEL_PARAM_SPLIT_COLUMN;
   if (index >= n) {
@@ -192,8 +194,9 @@ place_params (ExecRank *r, guint64 asked)
     ExecParam *p = &r->params[i];
     gboolean new_piece = before != NULL && (before->part != p->part || before->layer != p->layer);
     const ExecGradBucket *b = &r->buckets[r->n_buckets];
-    gboolean ends = b->count >= most || (asked == 0 && b->count > 0 && before != NULL
-                                         && most < G_MAXUINT64 && before->chunk != p->chunk);
+    gboolean ends = b->count >= most
+                    || (asked == 0 && b->count > 0 && before != NULL && most < G_MAXUINT64
+                        && before->chunk != p->chunk);
     if (new_piece && ends && r->n_buckets + 2 < EXEC_MAX_BUCKETS)
       end_bucket (r);
     if (!is_shared (r, p))

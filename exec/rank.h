@@ -55,8 +55,8 @@ typedef struct {
   guint32 *param_of; /* (owned) per tensor: the parameter of a weight or its gradient */
   guint32 *n_users;  /* (owned) per tensor: how often ops of one micro-batch read it */
   guint64 replicated_count;
-  guint64 padded_count; /* length of the flat array */
-  guint64 shard_count;  /* elements that this rank's optimizer updates */
+  guint64 padded_count;    /* length of the flat array */
+  guint64 shard_count;     /* elements that this rank's optimizer updates */
   ExecGradBucket *buckets; /* (owned) */
   guint n_buckets;
   guint n_slots; /* messages that may be under way to one neighbour */

@@ -78,6 +78,8 @@ measure (const ExecRequest *request, ExecRunner *r, ExecResult *out, GError **er
       return FALSE;
     }
   }
+  if (!exec_grads_settle (r, error))
+    return FALSE;
   memcpy (r->buckets, fastest, sizeof fastest);
   qsort (seconds, n, sizeof *seconds, by_value);
   out->step_s = n % 2 ? seconds[n / 2] : (seconds[n / 2 - 1] + seconds[n / 2]) / 2;

@@ -46,8 +46,7 @@ exec_run_clock_beside (ExecRunner *r, const ModelOp *op, gint bucket)
   if (r->backend->mark == NULL)
     return EXEC_NO_MARK;
   guint at = bucket >= 0 ? gather_mark (r, r->step, (guint)bucket) : r->marks->len;
-  const ExecMark ends[2]
-      = { { EXEC_MARK_NOTHING, NULL, at }, { EXEC_MARK_BESIDE, op, at } };
+  const ExecMark ends[2] = { { EXEC_MARK_NOTHING, NULL, at }, { EXEC_MARK_BESIDE, op, at } };
   if (bucket < 0)
     g_array_append_vals (r->marks, ends, 2);
   else

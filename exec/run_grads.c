@@ -127,9 +127,9 @@ gather_parameters (ExecRunner *r, const ModelOp *op, GError **error)
   const ExecComm *comm = r->elements->comm;
   for (guint i = 0; i < r->rank->n_buckets; i++) {
     const ExecGradBucket *b = &r->rank->buckets[i];
-    const ExecCollective c = { MODEL_COLLECTIVE_ALL_GATHER, op->group,
-                               exec_weight (r, b->own_first), exec_weight (r, b->first),
-                               b->shard_count };
+    const ExecCollective c
+        = { MODEL_COLLECTIVE_ALL_GATHER, op->group, exec_weight (r, b->own_first),
+            exec_weight (r, b->first), b->shard_count };
     if (exec_run_strikes (r, EXEC_INJECT_STALE_GATHER))
       continue;
     if (!overlaps (r)) {
@@ -184,8 +184,8 @@ update (ExecRunner *r)
   for (guint i = 0; i < rank->n_buckets; i++) {
     const ExecGradBucket *b = &rank->buckets[i];
     float *moments = exec_at (r, r->memory.moments) + b->state_first;
-    float *weights = wide ? exec_weight (r, b->own_first)
-                          : exec_at (r, r->memory.master) + b->state_first;
+    float *weights
+        = wide ? exec_weight (r, b->own_first) : exec_at (r, r->memory.master) + b->state_first;
     r->backend->adam (weights, moments, moments + rank->shard_count,
                       exec_gradients (r) + b->own_first, b->shard_count, r->step + 1, r->hyper);
     if (!wide)

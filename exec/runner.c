@@ -137,8 +137,10 @@ exec_runner_clear (ExecRunner *r)
 {
   if (r == NULL)
     return;
-  if (r->base != NULL)
+  if (r->base != NULL) {
+    exec_grads_settle (r, NULL); /* nobody reads or writes it any more */
     r->backend->memory_free (r->base, r->base_bytes);
+  }
   r->base = NULL;
   g_clear_pointer (&r->ids, g_free);
   g_clear_pointer (&r->marks, g_array_unref);
@@ -169,8 +171,8 @@ exec_groups_make (const ExecRank *rank, const ExecBackend *backend, GError **err
                                         pipeline->size, pipeline->stride, error))
     return FALSE;
   return rank->map.world == 1
-         || backend->comm->make_group (EXEC_GROUP_WORLD, MODEL_STREAM_COMPUTE, 0,
-                                       rank->map.world, 1, error);
+         || backend->comm->make_group (EXEC_GROUP_WORLD, MODEL_STREAM_COMPUTE, 0, rank->map.world,
+                                       1, error);
 }
 
 static void
@@ -239,11 +241,26 @@ timed_op (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, guint32 mic
   return ok && check_device (r, error);
 }
 
+/* The host is done long before the device: who watches this rank wants to know where that is. */
+static void
+follow (ExecRunner *r)
+{
+  for (guint i = 0; i < r->marks->len; i++) {
+    const ExecMark *mark = &g_array_index (r->marks, ExecMark, i);
+    if (mark->kind != EXEC_MARK_OP && mark->kind != EXEC_MARK_POSTED)
+      continue;
+    note (r, mark->op);
+    while (!r->backend->passed (i))
+      ;
+  }
+}
+
 static gboolean
 read_clock (ExecRunner *r, GError **error)
 {
   if (r->backend->mark == NULL)
     return TRUE;
+  follow (r);
   r->backend->synchronize ();
   if (!check_device (r, error))
     return FALSE;
@@ -255,12 +272,13 @@ static gboolean
 run_pass_op (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, guint32 mb, GError **error)
 {
   if (!exec_run_join (r, op, mb, error) || !exec_grads_before_op (r, op, error)
-      || !exec_memory_before_op (&r->memory, op, mb, error)
-      || !timed_op (r, op, chunk, mb, error))
+      || !exec_memory_before_op (&r->memory, op, mb, error) || !timed_op (r, op, chunk, mb, error))
     return FALSE;
   if (exec_rank_runs_beside (r->rank, op))
     exec_memory_begin_beside (&r->memory, op, mb);
   exec_memory_after_op (&r->memory, op, mb);
+  if (!r->rehearsed)
+    r->backend->synchronize ();
   return exec_grads_after_op (r, op, error);
 }
 
@@ -344,7 +362,7 @@ rehearse_passes (ExecRunner *r, GError **error)
 }
 
 /*
- * Every op of a step once, one after the other, without messages between stages and without an
+ * Every op of a step once, one when the other is done, without messages between stages and without an
  * update; what it computes is forgotten. A kernel that is loaded, a connection or memory that is
  * made may wait for the whole device (CUDA loads kernels at their first launch, NCCL connects at
  * the first collective), and a collective on it for a rank that waits in turn: none of that may
@@ -394,8 +412,8 @@ static void
 read_loss (ExecRunner *r)
 {
   const ExecRank *rank = r->rank;
-  double tokens = (double)rank->layout->mbs * (double)rank->job->seq
-                  * (double)rank->program->microbatches;
+  double tokens
+      = (double)rank->layout->mbs * (double)rank->job->seq * (double)rank->program->microbatches;
   float sum = 0;
   r->backend->download (&sum, exec_at (r, r->memory.loss), 1);
   r->loss = sum / tokens;

@@ -83,10 +83,10 @@ typedef struct {
   double loss;            /* this rank's share of the last step's loss */
   gboolean skipped;       /* the injected fault of this step has happened */
   ExecReduction reductions[EXEC_MAX_BUCKETS]; /* by bucket of the gradients */
-  guint64 sent[2];        /* messages sent to the next and the previous stage */
-  guint64 moved_bytes;    /* sent by collectives and messages, last step */
-  ExecBucket buckets[EXEC_N_BUCKETS]; /* of the last step */
-  ExecOpTime *op_times;               /* (borrowed, nullable) by op of the program */
+  guint64 sent[2];                            /* messages sent to the next and the previous stage */
+  guint64 moved_bytes;                        /* sent by collectives and messages, last step */
+  ExecBucket buckets[EXEC_N_BUCKETS];         /* of the last step */
+  ExecOpTime *op_times;                       /* (borrowed, nullable) by op of the program */
   double slowdown; /* test hook: compute takes this many times as long; 0 and 1: as it does */
   void (*before_optimizer) (gpointer user_data);
   gpointer user_data;

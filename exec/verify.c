@@ -193,7 +193,8 @@ send_flat (ExecRunner *r, const float *values, GError **error)
 {
   float *buffer = exec_gradients (r);
   r->backend->upload (buffer, values, r->rank->padded_count);
-  return r->backend->comm->send (0, EXEC_TAG_LOOSE, buffer, r->rank->padded_count, 0, EXEC_NO_MARK, error)
+  return r->backend->comm->send (0, EXEC_TAG_LOOSE, buffer, r->rank->padded_count, 0, EXEC_NO_MARK,
+                                 error)
          && r->backend->comm->wait (0, error);
 }
 

@@ -295,8 +295,7 @@ all_gather (ncclDataType_t type, guint group, const void *in, void *out, guint64
             GError **error)
 {
   return end (group,
-              cuda_nccl.ncclAllGather (in, out, count_each, type, job.groups[group],
-                                       begin (group)),
+              cuda_nccl.ncclAllGather (in, out, count_each, type, job.groups[group], begin (group)),
               "ncclAllGather", error);
 }
 

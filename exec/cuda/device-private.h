@@ -66,6 +66,7 @@ void cuda_synchronize (void);
 void cuda_mark (guint index);
 void cuda_mark_on (guint stream, guint index); /* EXEC_NO_MARK: nothing */
 double cuda_elapsed_s (guint from, guint to);
+gboolean cuda_passed (guint index);
 /* Work given to stream @waiting from now on starts after what stream @done has now. */
 void cuda_wait_for (guint waiting, guint done);
 

@@ -363,6 +363,15 @@ cuda_mark_on (guint stream, guint index)
   cuda_must (cudaEventRecord (d->marks[index], d->streams[stream]), "cudaEventRecord");
 }
 
+gboolean
+cuda_passed (guint index)
+{
+  cudaError_t code = cudaEventQuery (cuda_device.marks[index]);
+  if (code != cudaErrorNotReady)
+    cuda_must (code, "the device");
+  return code != cudaErrorNotReady || cuda_failure () != NULL;
+}
+
 double
 cuda_elapsed_s (guint from, guint to)
 {

@@ -51,7 +51,7 @@ loss_finish (float *kept, const float *sums, guint64 rows, guint64 columns, floa
   .copy = P##_copy, .cast = P##_cast, .widen = P##_widen, .upload = cuda_upload,                   \
   .download = cuda_download, .fill = P##_fill, .scale = P##_scale, .add = P##_add,                 \
   .synchronize = cuda_synchronize, .probe = cuda_probe, .open = cuda_open, .close = cuda_close,    \
-  .failure = cuda_failure, .mark = cuda_mark, .elapsed_s = cuda_elapsed_s,                         \
+  .failure = cuda_failure, .mark = cuda_mark, .elapsed_s = cuda_elapsed_s, .passed = cuda_passed,  \
   .resident_bytes = cuda_used_bytes, .opened_bytes = cuda_opened_bytes,                            \
   .device_count = cuda_device_count, .describe = cuda_describe, .gemm = P##_gemm,                  \
   .gemm_wide = P##_gemm_wide, .bias = P##_bias, .bias_grad = P##_bias_grad, .embed = P##_embed,    \

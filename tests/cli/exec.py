@@ -262,6 +262,16 @@ def watchdog():
     lines = done.stderr.strip().splitlines()
     check(done.returncode == 3 and len(lines) == 1 and "remote process exited" in lines[0] and "step" in lines[0],
           f"watchdog: exit {done.returncode}, said {lines}")
+    # a step that takes longer than nothing may happen: the host waits, the device gets on
+    for factor in (24, 60, 150):  # hosts differ
+        done = subprocess.run(command(2, "dp=2", "--seq", "8", "--global-batch", "4", "--steps", "1", "--warmup", "0", "--timeout",
+                                      "2s", "--json"), capture_output=True, text=True, timeout=120,
+                              env={**os.environ, "PLAIT_TEST_SLOW_RANK": f"0:{factor}"})
+        check(done.returncode == 0, f"long steps: exit {done.returncode}, said {done.stderr}")
+        took = json.loads(done.stdout)["measured"]["step_s"] if done.returncode == 0 else 0
+        if took > 2 or failures:
+            break
+    check(took > 2, f"long steps took {took} s only")
 
 
 def slices():

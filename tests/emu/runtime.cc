@@ -19,6 +19,7 @@
 #define POISON         0xff              /* as fp32 and as bf16 this is not a number */
 #define POISONED_BYTES ((size_t)1 << 20) /* pages that nobody touches cost nothing */
 #define TOTAL_BYTES    ((size_t)4 << 30)
+#define TURN_S           0.02
 #define ALIGNMENT      256 /* of cudaMalloc */
 
 uint64_t emu_block, emu_n_blocks;
@@ -60,6 +61,14 @@ setting (const char *name, const char *fallback)
   return text != NULL ? text : fallback;
 }
 
+static double
+clock_s ()
+{
+  struct timespec now;
+  clock_gettime (CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
 static uint32_t
 roll (uint32_t below)
 {
@@ -85,7 +94,8 @@ choose (size_t n_able)
 }
 
 /* Runs pieces of work of streams until none can go on, or until @asked has none: others wait as long
- * as they may where $PLAIT_EMU_ORDER is late. FALSE: nothing went on. */
+ * as they may where $PLAIT_EMU_ORDER is late; not for long, as who asks a device is answered at once.
+ * FALSE: nothing went on. */
 static bool
 progress (const CUstream_st *asked = NULL)
 {
@@ -96,7 +106,8 @@ progress (const CUstream_st *asked = NULL)
                    [] (const CUstream_st *s) { return s->work.empty (); }))
     return false;
   protect (PROT_READ | PROT_WRITE);
-  while (!able.empty () && !(is_late && asked != NULL && asked->work.empty ())) {
+  const double until_s = clock_s () + TURN_S;
+  while (!able.empty () && clock_s () < until_s && !(is_late && asked != NULL && asked->work.empty ())) {
     size_t pick = choose (able.size ());
     CUstream_st *stream = able[pick];
     if (!stream->work.empty () && stream->work.front () ()) {
@@ -115,14 +126,6 @@ void
 emu_enqueue_until (cudaStream_t stream, std::function<bool ()> work)
 {
   stream->work.push_back (work);
-}
-
-static double
-clock_s ()
-{
-  struct timespec now;
-  clock_gettime (CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 /* $PLAIT_TEST_SLOW_RANK=RANK:FACTOR: that rank's device takes FACTOR times as long for kernels. */
@@ -188,7 +191,7 @@ int
 emu_is_intact (void)
 {
   bool intact = true;
-  progress ();
+  cudaDeviceSynchronize ();
   protect (PROT_READ);
   for (auto &entry : regions) {
     const Region &r = entry.second;
@@ -457,6 +460,8 @@ cudaEventRecord (cudaEvent_t event, cudaStream_t stream)
   uint64_t record = ++event->recorded;
   event->stream = stream->number;
   emu_enqueue_until (stream, [=] {
+    if (record < event->passed)
+      return true; /* recorded again since, and passed there */
     event->seconds = clock_s ();
     event->passed = record;
     return true;
