@@ -138,7 +138,9 @@ exec_runner_clear (ExecRunner *r)
   if (r == NULL)
     return;
   if (r->base != NULL) {
-    exec_grads_settle (r, NULL); /* nobody reads or writes it any more */
+    for (guint i = 0; i < EXEC_MAX_BUCKETS; i++) /* gathers that nobody waited for */
+      if (r->reductions[i].gathering)
+        r->elements->comm->join (i, NULL);
     r->backend->memory_free (r->base, r->base_bytes);
   }
   r->base = NULL;
