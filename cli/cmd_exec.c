@@ -145,6 +145,18 @@ json_ops (JsonBuilder *b, const AppExecResult *r)
   json_builder_end_array (b);
 }
 
+/* What is not known is left out. */
+static void
+json_used (JsonBuilder *b, const AppExecResult *r)
+{
+  json_builder_set_member_name (b, "driver_used_bytes");
+  json_builder_begin_object (b);
+  for (guint i = 0; i < EXEC_USED_N_PHASES; i++)
+    if (r->result.used_bytes[i] > 0)
+      cli_json_count (b, exec_used_names[i], (gint64)r->result.used_bytes[i]);
+  json_builder_end_object (b);
+}
+
 static void
 print_json (const AppExecRequest *request, const AppExecResult *r)
 {
@@ -170,6 +182,7 @@ print_json (const AppExecRequest *request, const AppExecResult *r)
     cli_json_count (b, "moved_bytes", (gint64)r->result.moved_bytes);
     cli_json_number (b, "loss_first", r->result.loss_first);
     cli_json_number (b, "loss_last", r->result.loss_last);
+    json_used (b, r);
     json_builder_end_object (b);
   } else {
     json_builder_add_null_value (b);
@@ -300,6 +313,25 @@ print_verdict (const ExecVerdict *v)
     printf ("  %s\n", v->first_fault);
 }
 
+/* Of rank 0's device, or of its process on a CPU. */
+static void
+print_used (const AppExecResult *r)
+{
+  const guint64 *used = r->result.used_bytes;
+  if (used[EXEC_USED_END] == 0)
+    return;
+  printf ("memory: predicted %" G_GUINT64_FORMAT ", pool %" G_GUINT64_FORMAT
+          ", driver-used %" G_GUINT64_FORMAT " bytes\n",
+          r->predicted_peak_bytes, r->result.peak_bytes, used[EXEC_USED_END]);
+  if (used[EXEC_USED_CONTEXT] == 0)
+    return;
+  printf ("driver-used after each phase:");
+  for (guint i = 0; i < EXEC_USED_N_PHASES; i++)
+    printf ("%s %s %.1f MiB", i > 0 ? "," : "", exec_used_names[i],
+            (double)used[i] / (1024 * 1024));
+  puts ("");
+}
+
 static void
 print_text (const AppExecRequest *request, const AppExecResult *r)
 {
@@ -327,10 +359,7 @@ print_text (const AppExecRequest *request, const AppExecResult *r)
               r->result.step_s + r->priced_s);
     if (*r->result.device != '\0')
       printf ("device: %s\n", r->result.device);
-    if (r->result.resident_bytes > 0)
-      printf ("memory: predicted %" G_GUINT64_FORMAT ", pool %" G_GUINT64_FORMAT
-              ", driver-used %" G_GUINT64_FORMAT " bytes\n",
-              r->predicted_peak_bytes, r->result.peak_bytes, r->result.resident_bytes);
+    print_used (r);
   } else {
     printf ("dry run: nothing was run; expected step %.4f s, peak %" G_GUINT64_FORMAT " bytes\n",
             r->predicted_step_s, r->predicted_peak_bytes);

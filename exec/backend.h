@@ -80,7 +80,9 @@ struct ExecBackend {
   void (*mark) (guint index);
   double (*elapsed_s) (guint from, guint to);
   gboolean (*passed) (guint index); /* has the device come to it? TRUE too after a failure */
-  /* (nullable) The device in words, and its state now: clocks, power, why it is slowed down. */
+  /* (nullable) Looks at the device's state, while it works: clocks, power, why it is slowed down. */
+  void (*observe) (void);
+  /* (nullable) The device in words, and its state when it was last observed, else now. */
   char *(*describe) (void); /* (owned) */
 
   /* C[m,n] = op(A)·op(B) + beta·C, leading dimensions in elements. */

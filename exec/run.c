@@ -4,6 +4,17 @@
 #include <math.h>
 #include <string.h>
 
+const char *const exec_used_names[]
+    = { "context", "workspace", "communicators", "arena", "first_step", "end", NULL };
+G_STATIC_ASSERT (G_N_ELEMENTS (exec_used_names) == EXEC_USED_N_PHASES + 1);
+
+static void
+count_used (const ExecBackend *backend, ExecUsedPhase phase, ExecResult *out)
+{
+  if (backend->resident_bytes != NULL)
+    out->used_bytes[phase] = backend->resident_bytes ();
+}
+
 /* Everything a rank tells about itself travels as fp32 pairs through the collectives that are
  * there anyway: high and low part of a double. */
 static gboolean
@@ -53,6 +64,8 @@ measure (const ExecRequest *request, ExecRunner *r, ExecResult *out, GError **er
   g_autofree double *seconds = g_new0 (double, MAX (n, 1));
   for (guint i = 0; i < request->warmup + n; i++) {
     double loss = 0;
+    /* a reading takes a while: not of a step that counts */
+    r->observes = i + 1 == request->warmup;
     if (!barrier (r, error))
       return FALSE;
     gint64 start_us = g_get_monotonic_time ();
@@ -69,6 +82,8 @@ measure (const ExecRequest *request, ExecRunner *r, ExecResult *out, GError **er
       return FALSE;
     if (i == 0)
       out->loss_first = loss;
+    if (i == 0)
+      count_used (r->backend, EXEC_USED_FIRST_STEP, out);
     out->loss_last = loss;
     /* A split that --verify found wrong is said to be that, by rank 0, which knows it. */
     gboolean is_judged = request->verify && (r->rank->rank > 0 || !out->verdict.passed);
@@ -133,8 +148,11 @@ report (const ExecRequest *request, ExecRunner *r, ExecResult *out, GError **err
 static void
 describe_device (const ExecBackend *backend, ExecResult *out)
 {
-  if (backend->resident_bytes != NULL)
-    out->resident_bytes = backend->resident_bytes ();
+  guint64 workspace = 0;
+  if (backend->opened_bytes != NULL)
+    backend->opened_bytes (&out->used_bytes[EXEC_USED_CONTEXT], &workspace,
+                           &out->used_bytes[EXEC_USED_WORKSPACE]);
+  count_used (backend, EXEC_USED_END, out);
   g_autofree char *text = backend->describe != NULL ? backend->describe () : g_strdup ("");
   g_strlcpy (out->device, text, sizeof out->device);
 }
@@ -148,11 +166,14 @@ exec_run (const ExecRequest *request, guint32 rank_number, ExecResult *out, GErr
                                              request->profile, rank_number, error);
   g_auto (ExecRunner) runner = { 0 };
   *out = (ExecResult){ .ranks = 1 };
-  if (rank == NULL || !exec_groups_make (rank, request->backend, error)
-      || !exec_predict_peak (request, &out->predicted_peak_bytes, &fullest, kinds, error)
+  if (rank == NULL || !exec_groups_make (rank, request->backend, error))
+    return FALSE;
+  count_used (request->backend, EXEC_USED_COMMUNICATORS, out);
+  if (!exec_predict_peak (request, &out->predicted_peak_bytes, &fullest, kinds, error)
       || !exec_runner_init (&runner, rank, request->backend, request->inject, request->limit_bytes,
                             error))
     return FALSE;
+  count_used (request->backend, EXEC_USED_ARENA, out);
   runner.progress = request->progress;
   if (request->verify && !exec_verify (&runner, request->profile, &out->verdict, error))
     return FALSE;

@@ -252,6 +252,10 @@ follow (ExecRunner *r)
     if (mark->kind != EXEC_MARK_OP && mark->kind != EXEC_MARK_POSTED)
       continue;
     note (r, mark->op);
+    if (r->observes && i >= r->marks->len / 2 && r->backend->observe != NULL) {
+      r->backend->observe ();
+      r->observes = FALSE;
+    }
     while (!r->backend->passed (i))
       ;
   }

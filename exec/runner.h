@@ -78,6 +78,7 @@ typedef struct {
   guint last_mark;        /* of compute */
   gboolean runs_beside;   /* the backend can, and is not at its rehearsal */
   gboolean posted;        /* the op at hand was given to another stream */
+  gboolean observes;      /* the device's state is looked at in the middle of the step */
   gboolean rehearsed;     /* every kernel and connection of a step has been used once */
   guint32 step;           /* steps done */
   double loss;            /* this rank's share of the last step's loss */

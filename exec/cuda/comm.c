@@ -262,9 +262,6 @@ make_pipeline (guint32 base, guint32 size, guint32 stride, GError **error)
 static cudaStream_t
 begin (guint group)
 {
-  guint64 *used = &cuda_device.used_bytes[CUDA_USED_NCCL];
-  if (*used == 0) /* all communicators are made before the first collective */
-    *used = cuda_used_bytes ();
   cuda_wait_for (job.streams[group], CUDA_STREAM_COMPUTE);
   return cuda_device.streams[job.streams[group]];
 }

@@ -17,7 +17,7 @@ enum {
 };
 
 /* Bytes that the driver says are used, after each stage of opening. */
-enum { CUDA_USED_CONTEXT, CUDA_USED_CUBLAS, CUDA_USED_SCRATCH, CUDA_USED_NCCL, CUDA_N_USED };
+enum { CUDA_USED_CONTEXT, CUDA_USED_CUBLAS, CUDA_USED_SCRATCH, CUDA_N_USED };
 
 /* Page-locked slots through which the host hands small arrays over without waiting. */
 #define CUDA_N_UPLOADS    16u
@@ -55,6 +55,8 @@ gboolean cuda_open (guint32 local_rank, GError **error);
 void cuda_close (void);
 guint64 cuda_used_bytes (void);
 void cuda_opened_bytes (guint64 *out_context, guint64 *out_workspace, guint64 *out_all);
+/* exec/cuda/nvml.c: clocks, power and throttle reasons. */
+void cuda_observe (void);
 char *cuda_describe (void);
 
 float *cuda_memory_new (guint64 bytes);
@@ -73,6 +75,4 @@ void cuda_wait_for (guint waiting, guint done);
 /* exec/cuda/nccl.c: finds and opens NCCL. exec/cuda/comm.c: transport. */
 gboolean cuda_nccl_load (GError **error);
 extern const ExecComm cuda_comm_f32, cuda_comm_bf16;
-/* exec/cuda/nvml.c: clocks, power and throttle reasons; NULL where NVML is not there. (owned) */
-char *cuda_nvml_state (int device);
 G_END_DECLS

@@ -53,12 +53,12 @@ loss_finish (float *kept, const float *sums, guint64 rows, guint64 columns, floa
   .synchronize = cuda_synchronize, .probe = cuda_probe, .open = cuda_open, .close = cuda_close,    \
   .failure = cuda_failure, .mark = cuda_mark, .elapsed_s = cuda_elapsed_s, .passed = cuda_passed,  \
   .resident_bytes = cuda_used_bytes, .opened_bytes = cuda_opened_bytes,                            \
-  .device_count = cuda_device_count, .describe = cuda_describe, .gemm = P##_gemm,                  \
-  .gemm_wide = P##_gemm_wide, .bias = P##_bias, .bias_grad = P##_bias_grad, .embed = P##_embed,    \
-  .embed_grad = P##_embed_grad, .positions = P##_positions, .positions_grad = P##_positions_grad,  \
-  .norm = P##_norm, .norm_grad = P##_norm_grad, .rope = P##_rope, .attention = P##_attention,      \
-  .attention_grad = P##_attention_grad, .activate = P##_activate,                                  \
-  .activate_grad = P##_activate_grad, .loss_maximum = P##_loss_maximum,                            \
+  .device_count = cuda_device_count, .observe = cuda_observe, .describe = cuda_describe,           \
+  .gemm = P##_gemm, .gemm_wide = P##_gemm_wide, .bias = P##_bias, .bias_grad = P##_bias_grad,      \
+  .embed = P##_embed, .embed_grad = P##_embed_grad, .positions = P##_positions,                    \
+  .positions_grad = P##_positions_grad, .norm = P##_norm, .norm_grad = P##_norm_grad,              \
+  .rope = P##_rope, .attention = P##_attention, .attention_grad = P##_attention_grad,              \
+  .activate = P##_activate, .activate_grad = P##_activate_grad, .loss_maximum = P##_loss_maximum,  \
   .loss_exponentials = cuda_loss_exponentials, .loss_finish = loss_finish,                         \
   .loss_grad = P##_loss_grad, .adam = cuda_adam
 

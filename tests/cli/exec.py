@@ -80,6 +80,16 @@ def small_buckets():
     return ("--catalog", os.path.abspath("catalog"), "--seq", "8", "--global-batch", "4")
 
 
+def check_used(used, communicators, arena):
+    """Each phase has added what the emulation takes for it (tests/emu/stream.hh); cuBLAS gets 32 MiB and kernels 32 MiB from us."""
+    mib = 1 << 20
+    check(used["context"] == 301 * mib and used["workspace"] == used["context"] + (7 + 64) * mib, f"opened: {used}")
+    made = used["communicators"] - used["workspace"]
+    check(0 <= made - communicators * 67 * mib < 4096, f"{communicators} communicators: {used}")
+    check(used["arena"] - used["communicators"] == arena, f"an arena of {arena}: {used}")
+    check(used["arena"] <= used["first_step"] <= used["end"] < used["arena"] + mib, f"steps take no memory: {used}")
+
+
 def beside():
     """Collectives beside compute: right in whatever order the streams come, faults found, and timed on their own stream."""
     small = small_buckets()
@@ -90,6 +100,7 @@ def beside():
     # 48 small arrays from the host in a step, which runs ahead of the device: more than there are slots
     verify(1, "mbs=1", "--seq", "8", "--global-batch", "16", PLAIT_EMU_ORDER="late")
     if answer is not None:
+        check_used(answer["measured"]["driver_used_bytes"], 3, answer["measured"]["peak_bytes"])
         for op in answer["ops"]:
             moves = op["kind"] in ("all_reduce", "all_gather", "reduce_scatter")
             check(moves or op["measured_s"] == op["exposed_s"], f"{op['kind']}: {op['exposed_s']} of {op['measured_s']} s exposed")

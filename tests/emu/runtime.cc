@@ -19,7 +19,7 @@
 #define POISON         0xff              /* as fp32 and as bf16 this is not a number */
 #define POISONED_BYTES ((size_t)1 << 20) /* pages that nobody touches cost nothing */
 #define TOTAL_BYTES    ((size_t)4 << 30)
-#define TURN_S           0.02
+#define TURN_S         0.02
 #define ALIGNMENT      256 /* of cudaMalloc */
 
 uint64_t emu_block, emu_n_blocks;
@@ -107,7 +107,8 @@ progress (const CUstream_st *asked = NULL)
     return false;
   protect (PROT_READ | PROT_WRITE);
   const double until_s = clock_s () + TURN_S;
-  while (!able.empty () && clock_s () < until_s && !(is_late && asked != NULL && asked->work.empty ())) {
+  while (!able.empty () && clock_s () < until_s
+         && !(is_late && asked != NULL && asked->work.empty ())) {
     size_t pick = choose (able.size ());
     CUstream_st *stream = able[pick];
     if (!stream->work.empty () && stream->work.front () ()) {
