@@ -93,18 +93,29 @@ choose_dtype (const AppExecRequest *request, Plan *plan, char **out_note)
                                  model_dtype_name (asked));
 }
 
-/* Of communication only messages between stages run beside compute: the prediction must not hide
- * what the run does not. */
 static void
-drop_overlaps (ModelLayout *layout, char **out_note)
+add_note (char **note, const char *more)
 {
-  if (!layout->overlap_tp && !layout->overlap_dp)
+  g_autofree char *before = g_steal_pointer (note);
+  *note = before != NULL ? g_strdup_printf ("%s; %s", before, more) : g_strdup (more);
+}
+
+/* The prediction must not hide what the run does not. */
+static void
+drop_overlaps (const AppExecRequest *request, Plan *plan, char **out_note)
+{
+  ModelLayout *layout = &plan->layout;
+  gboolean can = plan->exec.backend->comm->start != NULL && !request->slice;
+  if (can || (!layout->overlap_tp && !layout->overlap_dp))
     return;
-  g_autofree char *before = g_steal_pointer (out_note);
+  g_autofree char *text
+      = request->slice ? g_strdup ("a slice's collectives are priced as if nothing ran beside "
+                                   "them: overlap_tp and overlap_dp are taken as 0")
+                       : g_strdup_printf ("the %s backend runs collectives between computes, not "
+                                          "beside them: overlap_tp and overlap_dp are taken as 0",
+                                          request->backend);
   layout->overlap_tp = layout->overlap_dp = FALSE;
-  *out_note = g_strdup_printf ("%s%sexec runs collectives between computes, not beside them: "
-                               "overlap_tp and overlap_dp are taken as 0",
-                               before != NULL ? before : "", before != NULL ? "; " : "");
+  add_note (out_note, text);
 }
 
 static gboolean
@@ -117,7 +128,7 @@ resolve_layout (const AppExecRequest *request, Plan *plan, char **out_note, GErr
   if (*request->layout == '\0')
     plan->layout.dp = 0;
   choose_dtype (request, plan, out_note);
-  drop_overlaps (&plan->layout, out_note);
+  drop_overlaps (request, plan, out_note);
   return model_layout_resolve (&plan->layout, plan->arch, &plan->job, plan->profile,
                                (guint32)request->ranks, error);
 }
@@ -201,6 +212,25 @@ predict_ops (const Plan *plan, const CostContext *context, AppExecResult *out, G
   return TRUE;
 }
 
+/* What runs beside compute is predicted to hide as much as the calibration says. */
+static void
+note_overlaps (const Plan *plan, const AppSetting *setting, AppExecResult *out)
+{
+  const CostProfileNumbers *numbers = &setting->numbers.profile;
+  gboolean dp = plan->layout.overlap_dp && numbers->overlap_dp_ratio == 0;
+  gboolean tp = plan->layout.overlap_tp && numbers->overlap_tp_ratio == 0;
+  if (!dp && !tp)
+    return;
+  g_autofree char *text = g_strdup_printf (
+      "calibration '%s' has no measurement of what profile plait hides: %s is predicted as if "
+      "exposed; the column 'exposed' says what is",
+      out->calibration,
+      dp && tp ? "dp and tp communication"
+      : dp     ? "dp communication"
+               : "tp communication");
+  add_note (&out->note, text);
+}
+
 static gboolean
 predict (const AppExecRequest *request, const Plan *plan, AppExecResult *out, GError **error)
 {
@@ -220,6 +250,7 @@ predict (const AppExecRequest *request, const Plan *plan, AppExecResult *out, GE
                          error)
       || !cost_predict (&problem.problem, &plan->layout, &prediction, error))
     return FALSE;
+  note_overlaps (plan, &setting, out);
   out->predicted_step_s = prediction.step_s;
   out->predicted_wait_s
       = prediction.breakdown_s[COST_PART_PP_BUBBLE] + prediction.breakdown_s[COST_PART_P2P];
@@ -248,7 +279,7 @@ predict_if_known (const AppExecRequest *request, const Plan *plan, AppExecResult
   out->predicted_step_s = out->predicted_wait_s = NAN;
   out->peak_flop_per_s = out->memory_bytes_per_s = NAN;
   for (guint i = 0; i < EXEC_N_BUCKETS; i++)
-    out->predicted_ops[i] = (ExecBucket){ 0, NAN };
+    out->predicted_ops[i] = (ExecBucket){ 0, NAN, NAN };
   if (out->note == NULL)
     out->note = g_strdup_printf ("no predicted times: %s; --machine names one that is known",
                                  reason->message);
@@ -262,6 +293,7 @@ price (AppExecResult *out)
   for (guint i = 0; i < EXEC_N_BUCKETS; i++)
     if (i >= MODEL_OP_N_KINDS || i == MODEL_OP_SEND || i == MODEL_OP_RECV) {
       out->result.ops[i].seconds = out->predicted_ops[i].seconds;
+      out->result.ops[i].exposed_s = out->predicted_ops[i].seconds;
       out->priced_s += out->predicted_ops[i].seconds;
     }
 }

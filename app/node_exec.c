@@ -107,10 +107,13 @@ node_exec_points (const NodeSetting *setting, const BaseCatalog *catalog, DbData
     g_ptr_array_add (programs, p);
     if (!add_op_points (setting, db, run, p, points, error))
       return FALSE;
+    ++*out_runs;
+    /* What a step hides is no number of this fit: it would pull at those of what it does not. */
+    if (p->layout.overlap_tp || p->layout.overlap_dp)
+      continue;
     NodePoint *step = make_point (NODE_STEP, p, run, "step", run->measured_s_min);
     step->weight = 4 * NODE_STEP_WEIGHT;
     g_ptr_array_add (points, step);
-    ++*out_runs;
   }
   return TRUE;
 }

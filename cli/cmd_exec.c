@@ -139,9 +139,22 @@ json_ops (JsonBuilder *b, const AppExecResult *r)
                     (gint64)(r->has_result ? r->result.ops[i].count : r->predicted_ops[i].count));
     cli_json_number (b, "predicted_s", r->predicted_ops[i].seconds);
     cli_json_number (b, "measured_s", r->has_result ? r->result.ops[i].seconds : NAN);
+    cli_json_number (b, "exposed_s", r->has_result ? r->result.ops[i].exposed_s : NAN);
     json_builder_end_object (b);
   }
   json_builder_end_array (b);
+}
+
+/* What is not known is left out. */
+static void
+json_used (JsonBuilder *b, const AppExecResult *r)
+{
+  json_builder_set_member_name (b, "driver_used_bytes");
+  json_builder_begin_object (b);
+  for (guint i = 0; i < EXEC_USED_N_PHASES; i++)
+    if (r->result.used_bytes[i] > 0)
+      cli_json_count (b, exec_used_names[i], (gint64)r->result.used_bytes[i]);
+  json_builder_end_object (b);
 }
 
 static void
@@ -169,6 +182,7 @@ print_json (const AppExecRequest *request, const AppExecResult *r)
     cli_json_count (b, "moved_bytes", (gint64)r->result.moved_bytes);
     cli_json_number (b, "loss_first", r->result.loss_first);
     cli_json_number (b, "loss_last", r->result.loss_last);
+    json_used (b, r);
     json_builder_end_object (b);
   } else {
     json_builder_add_null_value (b);
@@ -216,15 +230,28 @@ print_ms (CliTable *table, double seconds, gboolean priced, gboolean with_sign)
   cli_table_cell (table, "%s%s", priced ? "(priced) " : "", isfinite (seconds) ? text : "-");
 }
 
+/* Did anything run beside compute? */
+static gboolean
+overlaps (const AppExecResult *r)
+{
+  for (guint i = 0; r->has_result && i < EXEC_N_BUCKETS; i++)
+    if (r->result.ops[i].seconds != r->result.ops[i].exposed_s)
+      return TRUE;
+  return FALSE;
+}
+
 static void
 print_ops (const AppExecResult *r, gboolean slice)
 {
+  gboolean with_exposed = overlaps (r);
   g_autoptr (CliTable) table = cli_table_new ();
   cli_table_column (table, "op", CLI_LEFT);
   cli_table_column (table, "count", CLI_RIGHT);
   cli_table_column (table, "predicted ms", CLI_RIGHT);
   if (r->has_result) {
     cli_table_column (table, "measured ms", CLI_RIGHT);
+    if (with_exposed)
+      cli_table_column (table, "exposed ms", CLI_RIGHT);
     cli_table_column (table, "of the step's error ms", CLI_RIGHT);
     cli_table_column (table, "TFLOP/s", CLI_RIGHT);
     cli_table_column (table, "of peak", CLI_RIGHT);
@@ -243,7 +270,9 @@ print_ops (const AppExecResult *r, gboolean slice)
       gboolean priced
           = slice && (i >= MODEL_OP_N_KINDS || i == MODEL_OP_SEND || i == MODEL_OP_RECV);
       print_ms (table, m->seconds, priced, FALSE);
-      print_ms (table, p->seconds - m->seconds, FALSE, TRUE);
+      if (with_exposed)
+        print_ms (table, m->exposed_s, FALSE, FALSE);
+      print_ms (table, p->seconds - m->exposed_s, FALSE, TRUE);
       print_rate (table, r->op_flop[i] / m->seconds, 1e12, r->peak_flop_per_s);
       print_rate (table, r->op_bytes[i] / m->seconds, 1e9, r->memory_bytes_per_s);
     }
@@ -284,6 +313,25 @@ print_verdict (const ExecVerdict *v)
     printf ("  %s\n", v->first_fault);
 }
 
+/* Of rank 0's device, or of its process on a CPU. */
+static void
+print_used (const AppExecResult *r)
+{
+  const guint64 *used = r->result.used_bytes;
+  if (used[EXEC_USED_END] == 0)
+    return;
+  printf ("memory: predicted %" G_GUINT64_FORMAT ", pool %" G_GUINT64_FORMAT
+          ", driver-used %" G_GUINT64_FORMAT " bytes\n",
+          r->predicted_peak_bytes, r->result.peak_bytes, used[EXEC_USED_END]);
+  if (used[EXEC_USED_CONTEXT] == 0)
+    return;
+  printf ("driver-used after each phase:");
+  for (guint i = 0; i < EXEC_USED_N_PHASES; i++)
+    printf ("%s %s %.1f MiB", i > 0 ? "," : "", exec_used_names[i],
+            (double)used[i] / (1024 * 1024));
+  puts ("");
+}
+
 static void
 print_text (const AppExecRequest *request, const AppExecResult *r)
 {
@@ -311,10 +359,7 @@ print_text (const AppExecRequest *request, const AppExecResult *r)
               r->result.step_s + r->priced_s);
     if (*r->result.device != '\0')
       printf ("device: %s\n", r->result.device);
-    if (r->result.resident_bytes > 0)
-      printf ("memory: predicted %" G_GUINT64_FORMAT ", pool %" G_GUINT64_FORMAT
-              ", driver-used %" G_GUINT64_FORMAT " bytes\n",
-              r->predicted_peak_bytes, r->result.peak_bytes, r->result.resident_bytes);
+    print_used (r);
   } else {
     printf ("dry run: nothing was run; expected step %.4f s, peak %" G_GUINT64_FORMAT " bytes\n",
             r->predicted_step_s, r->predicted_peak_bytes);

@@ -79,7 +79,10 @@ struct ExecBackend {
    * valid after synchronize. Without them the host's clock is read around every op. */
   void (*mark) (guint index);
   double (*elapsed_s) (guint from, guint to);
-  /* (nullable) The device in words, and its state now: clocks, power, why it is slowed down. */
+  gboolean (*passed) (guint index); /* has the device come to it? TRUE too after a failure */
+  /* (nullable) Looks at the device's state, while it works: clocks, power, why it is slowed down. */
+  void (*observe) (void);
+  /* (nullable) The device in words, and its state when it was last observed, else now. */
   char *(*describe) (void); /* (owned) */
 
   /* C[m,n] = op(A)·op(B) + beta·C, leading dimensions in elements. */
@@ -125,8 +128,8 @@ struct ExecBackend {
    * maximum, or 0 where the target is on another rank. */
   void (*loss_exponentials) (float *kept, float *sums, const float *maximum, const gint32 *targets,
                              guint64 rows, guint64 columns, guint64 valid, guint64 from);
-  /* Divides by the sums; returns Σ over rows of log (sum) − target. */
-  double (*loss_finish) (float *kept, const float *sums, guint64 rows, guint64 columns);
+  /* Divides by the sums; adds Σ over rows of log (sum) − target to @total, in the backend's memory. */
+  void (*loss_finish) (float *kept, const float *sums, guint64 rows, guint64 columns, float *total);
   void (*loss_grad) (void *d_logits, const float *kept, const gint32 *targets, float scale,
                      guint64 rows, guint64 columns, guint64 valid, guint64 from);
   /* Adam with bias correction of step @step (from 1); rate, betas, epsilon. */

@@ -89,7 +89,8 @@ exec_bencher_join (ExecBencher *b, guint32 rank, guint32 world, GError **error)
   b->rank = rank;
   b->world = world;
   plant_slow_device (b);
-  if (world > 1 && !b->backend->comm->make_group (EXEC_GROUP_WORLD, 0, world, 1, error))
+  if (world > 1
+      && !b->backend->comm->make_group (EXEC_GROUP_WORLD, MODEL_STREAM_COMPUTE, 0, world, 1, error))
     return FALSE;
   if (world > 1 && (b->cell = b->backend->memory_new (sizeof *b->cell)) == NULL) {
     g_set_error (error, EXEC_ERROR, EXEC_ERROR_FAILED, "rank %u has no room for one number", rank);
@@ -300,11 +301,12 @@ run_message (const Wire *w, GError **error)
   const ExecComm *comm = b->backend->comm;
   guint32 from = w->bench->from, to = w->bench->to;
   if (b->rank == from)
-    return comm->send (to, 0, w->in, w->count, 0, error) && comm->wait (0, error)
+    return comm->send (to, 0, w->in, w->count, 0, EXEC_NO_MARK, error) && comm->wait (0, error)
            && comm->receive (to, 1, w->out, w->count, error);
   if (b->rank == to)
     return comm->receive (from, 0, w->out, w->count, error)
-           && comm->send (from, 1, w->in, w->count, 0, error) && comm->wait (0, error);
+           && comm->send (from, 1, w->in, w->count, 0, EXEC_NO_MARK, error)
+           && comm->wait (0, error);
   return TRUE;
 }
 
@@ -358,7 +360,8 @@ make_groups (const ExecBencher *b, const ExecBench *bench, GError **error)
 {
   guint32 span = bench->size * bench->stride;
   guint32 base = b->rank / span * span + b->rank % bench->stride;
-  return b->backend->comm->make_group (COLLECTIVE_GROUP, base, bench->size, bench->stride, error);
+  return b->backend->comm->make_group (COLLECTIVE_GROUP, MODEL_STREAM_TP, base, bench->size,
+                                       bench->stride, error);
 }
 
 static gboolean

@@ -49,6 +49,7 @@ exec_memory_init (ExecMemory *m, const ExecRank *rank, guint64 limit_bytes, GErr
   exec_arena_init (&m->arena, limit_bytes);
   m->offset = g_new (guint64, n);
   m->users_left = g_new0 (guint32, n);
+  m->beside = g_array_new (FALSE, FALSE, sizeof (ExecBeside));
   for (gsize i = 0; i < n; i++)
     m->offset[i] = EXEC_ARENA_NONE;
   m->attention_count
@@ -56,20 +57,23 @@ exec_memory_init (ExecMemory *m, const ExecRank *rank, guint64 limit_bytes, GErr
                                     rank->arch->attention.kv_heads / rank->layout->tp,
                                     rank->arch->attention.head_dim, rank->job->seq);
   m->message_bytes = exec_arena_round (boundary_bytes (rank));
-  return take (m, EXEC_MEMORY_WEIGHTS, rank->element_bytes * rank->padded_count, "weights",
-               &m->weights, error)
-         && take (m, EXEC_MEMORY_GRADIENTS, 4 * rank->padded_count, "gradients", &m->gradients,
-                  error)
-         && take (m, EXEC_MEMORY_OPTIMIZER, 8 * rank->shard_count, "moments", &m->moments, error)
-         && (rank->element_bytes == 4
-             || take (m, EXEC_MEMORY_OPTIMIZER, 4 * rank->shard_count, "fp32 weights", &m->master,
-                      error))
-         && take (m, EXEC_MEMORY_COMM_BUFFERS, n_messages * m->message_bytes, "message buffers",
-                  &m->messages, error)
-         && take (m, EXEC_MEMORY_WORKSPACE, 4 * m->attention_count, "attention scratch",
-                  &m->attention, error)
-         && take (m, EXEC_MEMORY_WORKSPACE, 8 * rows, "loss sums", &m->sums, error)
-         && take (m, EXEC_MEMORY_WORKSPACE, 4 * rows, "targets", &m->targets, error);
+  gboolean ok
+      = take (m, EXEC_MEMORY_WEIGHTS, rank->element_bytes * rank->padded_count, "weights",
+              &m->weights, error)
+        && take (m, EXEC_MEMORY_GRADIENTS, 4 * rank->padded_count, "gradients", &m->gradients,
+                 error)
+        && take (m, EXEC_MEMORY_OPTIMIZER, 8 * rank->shard_count, "moments", &m->moments, error)
+        && (rank->element_bytes == 4
+            || take (m, EXEC_MEMORY_OPTIMIZER, 4 * rank->shard_count, "fp32 weights", &m->master,
+                     error))
+        && take (m, EXEC_MEMORY_COMM_BUFFERS, n_messages * m->message_bytes, "message buffers",
+                 &m->messages, error)
+        && take (m, EXEC_MEMORY_WORKSPACE, 4 * m->attention_count, "attention scratch",
+                 &m->attention, error)
+        && take (m, EXEC_MEMORY_WORKSPACE, 8 * rows + 4, "loss sums", &m->sums, error)
+        && take (m, EXEC_MEMORY_WORKSPACE, 4 * rows, "targets", &m->targets, error);
+  m->loss = m->sums + 8 * rows;
+  return ok;
 }
 
 void
@@ -80,6 +84,7 @@ exec_memory_clear (ExecMemory *m)
   exec_arena_clear (&m->arena);
   g_clear_pointer (&m->offset, g_free);
   g_clear_pointer (&m->users_left, g_free);
+  g_clear_pointer (&m->beside, g_array_unref);
 }
 
 static ExecMemoryKind
@@ -119,12 +124,35 @@ exec_memory_before_op (ExecMemory *m, const ModelOp *op, guint32 microbatch, GEr
   return TRUE;
 }
 
+static gboolean
+has (const guint32 *ids, guint n, guint32 id)
+{
+  for (guint i = 0; i < n; i++)
+    if (ids[i] == id)
+      return TRUE;
+  return FALSE;
+}
+
+/* May another stream still read or write it? */
+static gboolean
+is_held (const ExecMemory *m, guint32 id, guint32 microbatch)
+{
+  for (guint i = 0; i < m->beside->len; i++) {
+    const ExecBeside *b = &g_array_index (m->beside, ExecBeside, i);
+    if (b->microbatch == microbatch
+        && (has (b->op->in, b->op->n_in, id) || has (b->op->out, b->op->n_out, id)))
+      return TRUE;
+  }
+  return FALSE;
+}
+
 static void
 drop_if_unused (ExecMemory *m, guint32 id, guint32 microbatch)
 {
   const ModelTensor *tensor = &m->rank->program->tensors[id];
   gsize at = (gsize)microbatch * m->rank->program->n_tensors + id;
-  if (!is_ours (tensor) || m->offset[at] == EXEC_ARENA_NONE || m->users_left[at] > 0)
+  if (!is_ours (tensor) || m->offset[at] == EXEC_ARENA_NONE || m->users_left[at] > 0
+      || is_held (m, id, microbatch))
     return;
   exec_arena_give (&m->arena, m->offset[at]);
   m->live_bytes[kind_of (tensor)] -= exec_arena_round (tensor->local_bytes);
@@ -144,12 +172,80 @@ exec_memory_after_op (ExecMemory *m, const ModelOp *op, guint32 microbatch)
     drop_if_unused (m, op->out[i], microbatch);
 }
 
+guint
+exec_memory_begin_beside (ExecMemory *m, const ModelOp *op, guint32 microbatch)
+{
+  const ExecBeside beside = { op, microbatch, m->n_beside++ };
+  g_array_append_val (m->beside, beside);
+  return beside.number;
+}
+
+/* It writes its outputs and reads its inputs. */
+static gboolean
+meets (const ExecBeside *b, const ModelOp *op, guint32 microbatch)
+{
+  if (op == NULL)
+    return TRUE;
+  gboolean found = FALSE;
+  for (guint i = 0; i < op->n_in; i++)
+    found |= has (b->op->out, b->op->n_out, op->in[i]);
+  for (guint i = 0; i < op->n_out; i++)
+    found |= has (b->op->out, b->op->n_out, op->out[i]) || has (b->op->in, b->op->n_in, op->out[i]);
+  return found && b->microbatch == microbatch;
+}
+
+gboolean
+exec_memory_end_beside (ExecMemory *m, const ModelOp *op, guint32 microbatch, ExecBeside *out)
+{
+  for (guint i = 0; i < m->beside->len; i++) {
+    *out = g_array_index (m->beside, ExecBeside, i);
+    if (!meets (out, op, microbatch))
+      continue;
+    g_array_remove_index (m->beside, i);
+    for (guint j = 0; j < out->op->n_in; j++)
+      drop_if_unused (m, out->op->in[j], out->microbatch);
+    for (guint j = 0; j < out->op->n_out; j++)
+      drop_if_unused (m, out->op->out[j], out->microbatch);
+    return TRUE;
+  }
+  return FALSE;
+}
+
 gboolean
 exec_op_belongs (const ModelOp *op, ModelStepKind kind)
 {
   gboolean weight = op->phase == MODEL_PHASE_BACKWARD_WEIGHT;
   return kind == MODEL_STEP_FORWARD || kind == MODEL_STEP_BACKWARD
          || weight == (kind == MODEL_STEP_BACKWARD_WEIGHT);
+}
+
+static void
+end_all_before (ExecMemory *m, const ModelOp *op, guint32 microbatch)
+{
+  ExecBeside ended;
+  while (exec_memory_end_beside (m, op, microbatch, &ended))
+    ;
+}
+
+static gboolean
+play_pass (ExecMemory *m, const ModelStep *step, GError **error)
+{
+  const ModelProgram *program = m->rank->program;
+  const ModelChunk *chunk = &program->chunks[step->chunk];
+  ModelOpRange range = step->kind == MODEL_STEP_FORWARD ? chunk->forward : chunk->backward;
+  for (guint32 i = range.first; i < range.first + range.count; i++) {
+    const ModelOp *op = &program->ops[i];
+    if (!exec_op_belongs (op, (ModelStepKind)step->kind))
+      continue;
+    end_all_before (m, op, step->microbatch);
+    if (!exec_memory_before_op (m, op, step->microbatch, error))
+      return FALSE;
+    if (exec_rank_runs_beside (m->rank, op))
+      exec_memory_begin_beside (m, op, step->microbatch);
+    exec_memory_after_op (m, op, step->microbatch);
+  }
+  end_all_before (m, NULL, 0);
+  return TRUE;
 }
 
 gboolean
@@ -159,17 +255,8 @@ exec_memory_play (ExecMemory *out, const ExecRank *rank, GError **error)
   const ModelStep *steps = model_schedule_rank (program->schedule, rank->at.pp);
   if (!exec_memory_init (out, rank, G_MAXUINT64, error))
     return FALSE;
-  for (guint32 i = 0; i < program->schedule->n_steps; i++) {
-    const ModelChunk *chunk = &program->chunks[steps[i].chunk];
-    ModelOpRange range = steps[i].kind == MODEL_STEP_FORWARD ? chunk->forward : chunk->backward;
-    for (guint32 j = range.first; j < range.first + range.count; j++) {
-      const ModelOp *op = &program->ops[j];
-      if (!exec_op_belongs (op, (ModelStepKind)steps[i].kind))
-        continue;
-      if (!exec_memory_before_op (out, op, steps[i].microbatch, error))
-        return FALSE;
-      exec_memory_after_op (out, op, steps[i].microbatch);
-    }
-  }
+  for (guint32 i = 0; i < program->schedule->n_steps; i++)
+    if (!play_pass (out, &steps[i], error))
+      return FALSE;
   return TRUE;
 }

@@ -75,8 +75,11 @@ make_param (const ExecRank *r, const ModelProgramPiece *piece, guint index)
   ModelParam list[MODEL_PARAMS_MAX];
   guint n = model_params_list (r->arch, piece->part, piece->run, list);
   const ModelTensor *tensor = &r->program->tensors[piece->first_tensor + index];
-  ExecParam p
-      = { .name = tensor->name, .part = piece->part, .layer = piece->layer, .index = index };
+  ExecParam p = { .name = tensor->name,
+                  .part = piece->part,
+                  .layer = piece->layer,
+                  .index = index,
+                  .chunk = piece->chunk };
   /* A tied head's matrix is not listed: it is the embedding's, wherever it lies. */
   p.split = index < n ? list[index].split : MODEL_PARAM_SPLIT_COLUMN;
   if (index >= n) {
@@ -126,23 +129,92 @@ list_params (ExecRank *r)
   }
 }
 
-static void
-place_params (ExecRank *r)
+/* Summed by others than the data-parallel ranks first: tp ranks, or the stage that holds the same
+ * embedding. */
+static gboolean
+is_shared (const ExecRank *r, const ExecParam *p)
 {
-  for (guint pass = 0; pass < 2; pass++)
-    for (guint i = 0; i < r->n_params; i++) {
-      ExecParam *p = &r->params[i];
-      if ((p->split == MODEL_PARAM_SPLIT_NONE) != (pass == 0))
-        continue;
-      p->offset = r->flat_count;
-      r->flat_count += p->count;
-      if (pass == 0)
-        r->replicated_count = r->flat_count;
-    }
+  gboolean tied = r->layout->pp > 1 && r->arch->tied;
+  return p->split == MODEL_PARAM_SPLIT_NONE
+         || (tied && p->part == MODEL_PART_EMBEDDING && p->index == 0);
+}
+
+/* Elements after which a bucket ends. */
+static guint64
+bucket_elements (const ExecRank *r, guint64 asked)
+{
+  guint64 all = 0;
+  if (!r->layout->overlap_dp || r->map.dp == 1)
+    return G_MAXUINT64;
+  for (guint i = 0; i < r->n_params; i++)
+    all += r->params[i].count;
+  return MAX (asked > 0 ? asked : all, all / (EXEC_MAX_BUCKETS / 2));
+}
+
+static void
+end_bucket (ExecRank *r)
+{
+  ExecGradBucket *b = &r->buckets[r->n_buckets++];
   guint32 shards = r->layout->zero > 0 ? r->map.dp : 1;
-  r->shard_count = model_shard_ceil (r->flat_count, shards);
-  r->padded_count = r->shard_count * shards;
-  r->shard_first = r->layout->zero > 0 ? r->at.dp * r->shard_count : 0;
+  b->shard_count = model_shard_ceil (b->count, shards);
+  b->own_first = b->first + (r->layout->zero > 0 ? r->at.dp * b->shard_count : 0);
+  b->state_first = r->shard_count;
+  r->shard_count += b->shard_count;
+  r->padded_count = b->first + b->shard_count * shards;
+  b[1] = (ExecGradBucket){ .first = r->padded_count };
+}
+
+static void
+place_param (ExecRank *r, ExecParam *p)
+{
+  ExecGradBucket *b = &r->buckets[r->n_buckets];
+  p->bucket = r->n_buckets;
+  p->offset = b->first + b->count;
+  b->count += p->count;
+}
+
+/* @asked: bucket_elements of the profile, 0: whole model chunk at once. */
+static void
+place_params (ExecRank *r, guint64 asked)
+{
+  guint64 most = bucket_elements (r, asked);
+  r->buckets = g_new0 (ExecGradBucket, EXEC_MAX_BUCKETS + 1);
+  for (guint i = 0; i < r->n_params; i++)
+    if (r->params[i].split == MODEL_PARAM_SPLIT_NONE)
+      place_param (r, &r->params[i]);
+  r->replicated_count = r->buckets[0].count;
+  for (guint i = 0; i < r->n_params; i++)
+    if (r->params[i].split != MODEL_PARAM_SPLIT_NONE && is_shared (r, &r->params[i]))
+      place_param (r, &r->params[i]);
+  r->buckets[0].is_shared = TRUE;
+  if (most < G_MAXUINT64 && r->buckets[0].count > 0)
+    end_bucket (r);
+  for (guint i = 0; i < r->n_params; i++) {
+    const ExecParam *before = i > 0 ? &r->params[i - 1] : NULL;
+    ExecParam *p = &r->params[i];
+    gboolean new_piece = before != NULL && (before->part != p->part || before->layer != p->layer);
+    const ExecGradBucket *b = &r->buckets[r->n_buckets];
+    gboolean ends = b->count >= most
+                    || (asked == 0 && b->count > 0 && before != NULL && most < G_MAXUINT64
+                        && before->chunk != p->chunk);
+    if (new_piece && ends && r->n_buckets + 2 < EXEC_MAX_BUCKETS)
+      end_bucket (r);
+    if (!is_shared (r, p))
+      place_param (r, p);
+  }
+  end_bucket (r);
+}
+
+/* How often a step adds to the gradients of each bucket. */
+static void
+count_writes (ExecRank *r)
+{
+  for (guint32 i = 0; i < r->program->n_ops; i++) {
+    const ModelOp *op = &r->program->ops[i];
+    for (guint j = 0; j < op->n_out; j++)
+      if (r->program->tensors[op->out[j]].role == MODEL_ROLE_WEIGHT_GRAD)
+        r->buckets[r->params[r->param_of[op->out[j]]].bucket].n_writes += r->program->microbatches;
+  }
 }
 
 /* A gradient lies in the piece of its weight and has its name. */
@@ -186,8 +258,9 @@ exec_rank_new (const ModelArch *arch, const ModelJob *job, const ModelLayout *la
     for (guint j = 0; j < r->program->ops[i].n_in; j++)
       r->n_users[r->program->ops[i].in[j]]++;
   list_params (r);
-  place_params (r);
+  place_params (r, profile->bucket_elements);
   map_gradients (r);
+  count_writes (r);
   r->n_slots = exec_messages_slots (r->program->schedule);
   return g_steal_pointer (&r);
 }
@@ -201,7 +274,16 @@ exec_rank_free (ExecRank *rank)
   g_free (rank->params);
   g_free (rank->param_of);
   g_free (rank->n_users);
+  g_free (rank->buckets);
   g_free (rank);
+}
+
+gboolean
+exec_rank_runs_beside (const ExecRank *rank, const ModelOp *op)
+{
+  return rank->layout->overlap_tp && op->kind == MODEL_OP_COLLECTIVE
+         && op->stream == MODEL_STREAM_TP && op->phase != MODEL_PHASE_TAIL
+         && !g_str_has_prefix (op->name, "loss_");
 }
 
 guint64

@@ -1,8 +1,13 @@
 /* exec/rank.h - one rank of a run: its program, and where its parameters lie.
  *
  * The rank's parameters are one flat array: first those every tp rank holds (their
- * gradients are summed over tp in one message), then the split ones; piece by piece. ZeRO-1 cuts
- * the same array into dp equal shards, the last one padded. Gradients lie in the same places.
+ * gradients are summed over tp in one message), then the split ones; piece by piece. Gradients lie
+ * in the same places.
+ *
+ * Gradients are reduced in buckets of that array: one without overlap_dp. With it (Megatron's
+ * overlap-grad-reduce) the first holds what tp ranks or two stages have to sum before, the others
+ * the rest, cut between pieces where the profile's bucket_elements are reached. ZeRO-1 cuts each
+ * bucket into dp equal shards, the last one padded.
  */
 #pragma once
 #include "exec/error.h"
@@ -21,7 +26,20 @@ typedef struct {
   guint64 segments[3]; /* rows that are split each on their own (q, k, v; gate, up) */
   guint n_segments;
   guint64 offset, count; /* in the flat array */
+  guint32 chunk;         /* of the program */
+  guint bucket;
 } ExecParam;
+
+#define EXEC_MAX_BUCKETS 128
+typedef struct {
+  guint64 first;       /* in the flat array */
+  guint64 count;       /* of its parameters */
+  guint64 shard_count; /* of one dp rank with ZeRO-1, all of it without */
+  guint64 own_first;   /* what this rank updates: [own_first, own_first + shard_count) */
+  guint64 state_first; /* where the optimizer's states of that begin */
+  guint64 n_writes;    /* gradients that ops of one step add to it; then it is complete */
+  gboolean is_shared;  /* others sum it too: it is reduced after that, in the tail */
+} ExecGradBucket;
 
 typedef struct {
   const ModelArch *arch;     /* (borrowed) */
@@ -36,9 +54,12 @@ typedef struct {
   guint n_params;
   guint32 *param_of; /* (owned) per tensor: the parameter of a weight or its gradient */
   guint32 *n_users;  /* (owned) per tensor: how often ops of one micro-batch read it */
-  guint64 replicated_count, flat_count, padded_count;
-  guint64 shard_first, shard_count; /* what this rank's optimizer updates */
-  guint n_slots;                    /* messages that may be under way to one neighbour */
+  guint64 replicated_count;
+  guint64 padded_count;    /* length of the flat array */
+  guint64 shard_count;     /* elements that this rank's optimizer updates */
+  ExecGradBucket *buckets; /* (owned) */
+  guint n_buckets;
+  guint n_slots; /* messages that may be under way to one neighbour */
 } ExecRank;
 
 /* FALSE with EXEC_ERROR_UNSUPPORTED naming what the executor does not run. */
@@ -55,6 +76,8 @@ guint64 exec_param_global (const ExecParam *param, guint32 tp, guint32 tp_rank, 
 float exec_param_initial (const ExecParam *param, guint64 global);
 /* Token @at of sequence @sequence of the batch. */
 gint32 exec_token (const ModelArch *arch, guint64 sequence, guint64 at);
+/* Does this collective run beside compute (overlap_tp)? */
+gboolean exec_rank_runs_beside (const ExecRank *rank, const ModelOp *op);
 /* Rows and columns of a tensor on this rank. */
 void exec_tensor_shape (const ExecRank *rank, const ModelTensor *tensor, guint64 *out_rows,
                         guint64 *out_columns);

@@ -4,6 +4,17 @@
 #include <math.h>
 #include <string.h>
 
+const char *const exec_used_names[]
+    = { "context", "workspace", "communicators", "arena", "first_step", "end", NULL };
+G_STATIC_ASSERT (G_N_ELEMENTS (exec_used_names) == EXEC_USED_N_PHASES + 1);
+
+static void
+count_used (const ExecBackend *backend, ExecUsedPhase phase, ExecResult *out)
+{
+  if (backend->resident_bytes != NULL)
+    out->used_bytes[phase] = backend->resident_bytes ();
+}
+
 /* Everything a rank tells about itself travels as fp32 pairs through the collectives that are
  * there anyway: high and low part of a double. */
 static gboolean
@@ -53,6 +64,8 @@ measure (const ExecRequest *request, ExecRunner *r, ExecResult *out, GError **er
   g_autofree double *seconds = g_new0 (double, MAX (n, 1));
   for (guint i = 0; i < request->warmup + n; i++) {
     double loss = 0;
+    /* a reading takes a while: not of a step that counts */
+    r->observes = i + 1 == request->warmup;
     if (!barrier (r, error))
       return FALSE;
     gint64 start_us = g_get_monotonic_time ();
@@ -69,13 +82,19 @@ measure (const ExecRequest *request, ExecRunner *r, ExecResult *out, GError **er
       return FALSE;
     if (i == 0)
       out->loss_first = loss;
+    if (i == 0)
+      count_used (r->backend, EXEC_USED_FIRST_STEP, out);
     out->loss_last = loss;
-    if (!isfinite (loss)) {
+    /* A split that --verify found wrong is said to be that, by rank 0, which knows it. */
+    gboolean is_judged = request->verify && (r->rank->rank > 0 || !out->verdict.passed);
+    if (!isfinite (loss) && !is_judged) {
       g_set_error (error, EXEC_ERROR, EXEC_ERROR_FAILED, "the loss of step %u is not finite",
                    r->step);
       return FALSE;
     }
   }
+  if (!exec_grads_settle (r, error))
+    return FALSE;
   memcpy (r->buckets, fastest, sizeof fastest);
   qsort (seconds, n, sizeof *seconds, by_value);
   out->step_s = n % 2 ? seconds[n / 2] : (seconds[n / 2 - 1] + seconds[n / 2]) / 2;
@@ -85,7 +104,8 @@ measure (const ExecRequest *request, ExecRunner *r, ExecResult *out, GError **er
 }
 
 enum { PEAK, MOVED, KINDS, BUCKETS = KINDS + EXEC_MEMORY_N_KINDS };
-#define N_NUMBERS (BUCKETS + 2 * EXEC_N_BUCKETS)
+#define PER_BUCKET 3
+#define N_NUMBERS  (BUCKETS + PER_BUCKET * EXEC_N_BUCKETS)
 
 /* Times and peaks of all ranks, on every rank. */
 static gboolean
@@ -98,8 +118,10 @@ report (const ExecRequest *request, ExecRunner *r, ExecResult *out, GError **err
   for (guint i = 0; i < EXEC_MEMORY_N_KINDS; i++)
     own[KINDS + i] = (double)r->memory.peak_bytes[i];
   for (guint i = 0; i < EXEC_N_BUCKETS; i++) {
-    own[BUCKETS + 2 * i] = (double)r->buckets[i].count;
-    own[BUCKETS + 2 * i + 1] = r->buckets[i].seconds;
+    double *numbers = own + BUCKETS + PER_BUCKET * i;
+    numbers[0] = (double)r->buckets[i].count;
+    numbers[1] = r->buckets[i].seconds;
+    numbers[2] = r->buckets[i].exposed_s;
   }
   if (!gather_doubles (r, world, own, N_NUMBERS, all, error))
     return FALSE;
@@ -108,8 +130,10 @@ report (const ExecRequest *request, ExecRunner *r, ExecResult *out, GError **err
   for (guint32 w = 0; w < world; w++) {
     const double *numbers = all + (gsize)w * N_NUMBERS;
     for (guint i = 0; i < EXEC_N_BUCKETS; i++) {
-      out->ops[i].count += (guint64)numbers[BUCKETS + 2 * i];
-      out->ops[i].seconds += numbers[BUCKETS + 2 * i + 1] / world;
+      const double *of_bucket = numbers + BUCKETS + PER_BUCKET * i;
+      out->ops[i].count += (guint64)of_bucket[0];
+      out->ops[i].seconds += of_bucket[1] / world;
+      out->ops[i].exposed_s += of_bucket[2] / world;
     }
     if ((guint64)numbers[PEAK] <= out->peak_bytes)
       continue;
@@ -124,8 +148,11 @@ report (const ExecRequest *request, ExecRunner *r, ExecResult *out, GError **err
 static void
 describe_device (const ExecBackend *backend, ExecResult *out)
 {
-  if (backend->resident_bytes != NULL)
-    out->resident_bytes = backend->resident_bytes ();
+  guint64 workspace = 0;
+  if (backend->opened_bytes != NULL)
+    backend->opened_bytes (&out->used_bytes[EXEC_USED_CONTEXT], &workspace,
+                           &out->used_bytes[EXEC_USED_WORKSPACE]);
+  count_used (backend, EXEC_USED_END, out);
   g_autofree char *text = backend->describe != NULL ? backend->describe () : g_strdup ("");
   g_strlcpy (out->device, text, sizeof out->device);
 }
@@ -139,11 +166,14 @@ exec_run (const ExecRequest *request, guint32 rank_number, ExecResult *out, GErr
                                              request->profile, rank_number, error);
   g_auto (ExecRunner) runner = { 0 };
   *out = (ExecResult){ .ranks = 1 };
-  if (rank == NULL || !exec_groups_make (rank, request->backend, error)
-      || !exec_predict_peak (request, &out->predicted_peak_bytes, &fullest, kinds, error)
+  if (rank == NULL || !exec_groups_make (rank, request->backend, error))
+    return FALSE;
+  count_used (request->backend, EXEC_USED_COMMUNICATORS, out);
+  if (!exec_predict_peak (request, &out->predicted_peak_bytes, &fullest, kinds, error)
       || !exec_runner_init (&runner, rank, request->backend, request->inject, request->limit_bytes,
                             error))
     return FALSE;
+  count_used (request->backend, EXEC_USED_ARENA, out);
   runner.progress = request->progress;
   if (request->verify && !exec_verify (&runner, request->profile, &out->verdict, error))
     return FALSE;

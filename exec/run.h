@@ -17,6 +17,18 @@ typedef struct {
   ExecProgress *progress; /* (borrowed, nullable) of this rank */
 } ExecRequest;
 
+/* When the bytes of rank 0's device are counted, as its driver sees them. */
+typedef enum {
+  EXEC_USED_CONTEXT,       /* nothing but the device's context; 0: not known */
+  EXEC_USED_WORKSPACE,     /* and the math library with what kernels work in; 0: not known */
+  EXEC_USED_COMMUNICATORS, /* and those of the program's groups, before their first message */
+  EXEC_USED_ARENA,
+  EXEC_USED_FIRST_STEP, /* which loads kernels and connects ranks */
+  EXEC_USED_END,
+  EXEC_USED_N_PHASES
+} ExecUsedPhase;
+extern const char *const exec_used_names[]; /* NULL-terminated: "context", "workspace", … */
+
 /* What rank 0 knows at the end. Plain value but for the strings. */
 typedef struct {
   guint32 ranks;
@@ -28,9 +40,9 @@ typedef struct {
   guint32 fullest_rank;
   guint64 memory_bytes[EXEC_MEMORY_N_KINDS]; /* of the fullest rank at its peak */
   guint64 moved_bytes;                       /* of rank 0 per step */
-  guint64 resident_bytes; /* on rank 0's device at the end, as its driver counts; 0: no device */
-  char device[256];       /* rank 0's, in words; "" without */
-  ExecBucket ops[EXEC_N_BUCKETS]; /* the fastest step, mean over ranks; counts of all */
+  guint64 used_bytes[EXEC_USED_N_PHASES];    /* 0: not known */
+  char device[256];                          /* rank 0's, in words; "" without */
+  ExecBucket ops[EXEC_N_BUCKETS];            /* the fastest step, mean over ranks; counts of all */
 } ExecResult;
 
 /* Every rank calls it after comm->open; @rank of the world. */

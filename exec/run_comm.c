@@ -1,11 +1,12 @@
-/* exec/run_comm.c - collectives, messages between stages, and the tail of the step. */
+/* exec/run_comm.c - collectives within a pass, and messages between stages. */
 #include "exec/runner.h"
 
-#include <string.h>
+/* Tickets of what runs beside compute: those below are of the gradients' buckets. */
+#define FIRST_TICKET EXEC_MAX_BUCKETS
+#define N_TICKETS    (EXEC_MAX_TICKETS - EXEC_MAX_BUCKETS)
 
-/* The injected fault strikes once per step. */
-static gboolean
-strikes (ExecRunner *r, ExecInject inject)
+gboolean
+exec_run_strikes (ExecRunner *r, ExecInject inject)
 {
   if (r->inject != inject || r->skipped)
     return FALSE;
@@ -25,14 +26,40 @@ shifted (const ExecRunner *r, void *tensor, guint64 elements)
   return (char *)tensor + elements * r->rank->element_bytes;
 }
 
+static guint
+ticket_of (guint number)
+{
+  return FIRST_TICKET + number % N_TICKETS;
+}
+
+/* Now, or beside compute where the layout asks for it: then it has begun. */
+static gboolean
+run (ExecRunner *r, const ModelOp *op, const ExecCollective *c, GError **error)
+{
+  const ExecComm *comm = r->elements->comm;
+  if (r->runs_beside && exec_rank_runs_beside (r->rank, op)) {
+    r->posted = TRUE;
+    return comm->start (c, ticket_of (r->memory.n_beside), exec_run_clock_beside (r, op, -1),
+                        error);
+  }
+  switch (c->kind) {
+  case MODEL_COLLECTIVE_ALL_REDUCE:
+    return comm->all_reduce (c->group, EXEC_REDUCE_SUM, c->out, c->count, error);
+  case MODEL_COLLECTIVE_ALL_GATHER:
+    return comm->all_gather (c->group, c->in, c->out, c->count, error);
+  default:
+    return comm->reduce_scatter (c->group, c->in, c->out, c->count, error);
+  }
+}
+
 static gboolean
 sum (ExecRunner *r, const ModelOp *op, guint32 mb, GError **error)
 {
   void *to = exec_run_tensor (r, op->out[0], mb);
   guint64 count = local_count (r, op->out[0]);
+  const ExecCollective c = { MODEL_COLLECTIVE_ALL_REDUCE, op->group, to, to, count };
   r->elements->copy (to, exec_run_tensor (r, op->in[0], mb), count);
-  return strikes (r, EXEC_INJECT_SKIP_ALLREDUCE)
-         || r->elements->comm->all_reduce (op->group, EXEC_REDUCE_SUM, to, count, error);
+  return exec_run_strikes (r, EXEC_INJECT_SKIP_ALLREDUCE) || run (r, op, &c, error);
 }
 
 static gboolean
@@ -40,11 +67,11 @@ gather (ExecRunner *r, const ModelOp *op, guint32 mb, GError **error)
 {
   void *to = exec_run_tensor (r, op->out[0], mb), *from = exec_run_tensor (r, op->in[0], mb);
   guint64 count = local_count (r, op->in[0]);
-  if (r->rank->layout->zero == 0 && strikes (r, EXEC_INJECT_STALE_GATHER)) {
-    r->elements->copy (shifted (r, to, r->rank->at.tp * count), from, count);
-    return TRUE;
-  }
-  return r->elements->comm->all_gather (op->group, from, to, count, error);
+  const ExecCollective c = { MODEL_COLLECTIVE_ALL_GATHER, op->group, from, to, count };
+  if (r->rank->layout->zero > 0 || !exec_run_strikes (r, EXEC_INJECT_STALE_GATHER))
+    return run (r, op, &c, error);
+  r->elements->copy (shifted (r, to, r->rank->at.tp * count), from, count);
+  return TRUE;
 }
 
 static gboolean
@@ -52,11 +79,11 @@ scatter (ExecRunner *r, const ModelOp *op, guint32 mb, GError **error)
 {
   void *to = exec_run_tensor (r, op->out[0], mb), *from = exec_run_tensor (r, op->in[0], mb);
   guint64 count = local_count (r, op->out[0]);
-  if (strikes (r, EXEC_INJECT_SKIP_ALLREDUCE)) {
-    r->elements->copy (to, shifted (r, from, r->rank->at.tp * count), count);
-    return TRUE;
-  }
-  return r->elements->comm->reduce_scatter (op->group, from, to, count, error);
+  const ExecCollective c = { MODEL_COLLECTIVE_REDUCE_SCATTER, op->group, from, to, count };
+  if (!exec_run_strikes (r, EXEC_INJECT_SKIP_ALLREDUCE))
+    return run (r, op, &c, error);
+  r->elements->copy (to, shifted (r, from, r->rank->at.tp * count), count);
+  return TRUE;
 }
 
 gboolean
@@ -70,6 +97,20 @@ exec_run_collective (ExecRunner *r, const ModelOp *op, guint32 microbatch, GErro
   if (op->collective == MODEL_COLLECTIVE_ALL_GATHER)
     return gather (r, op, microbatch, error);
   return scatter (r, op, microbatch, error);
+}
+
+gboolean
+exec_run_join (ExecRunner *r, const ModelOp *op, guint32 microbatch, GError **error)
+{
+  ExecBeside ended;
+  while (exec_memory_end_beside (&r->memory, op, microbatch, &ended)) {
+    if (!r->runs_beside)
+      continue;
+    if (!r->elements->comm->join (ticket_of (ended.number), error))
+      return FALSE;
+    exec_run_clock_mark (r, EXEC_MARK_WAIT, ended.op);
+  }
+  return TRUE;
 }
 
 /* Rank @by stages further on in the same pipeline; the last stage's neighbour is the first. */
@@ -101,82 +142,7 @@ exec_run_message (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, gui
     return FALSE;
   r->moved_bytes += op->message_bytes;
   r->elements->copy (buffer, exec_run_tensor (r, op->in[0], microbatch), count);
-  return comm->send (neighbour (r->rank, forward ? 1 : -1), tag, buffer, count, slot, error);
-}
-
-static gboolean
-reduce_gradients (ExecRunner *r, const ModelOp *op, GError **error)
-{
-  const ExecRank *rank = r->rank;
-  float *gradients = exec_gradients (r);
-  gboolean skip = strikes (r, EXEC_INJECT_SKIP_ALLREDUCE);
-  if (rank->layout->zero == 0) {
-    if (!skip
-        && !r->backend->comm->all_reduce (op->group, EXEC_REDUCE_SUM, gradients, rank->flat_count,
-                                          error))
-      return FALSE;
-  } else if (!skip) {
-    if (!r->backend->comm->reduce_scatter (op->group, gradients, gradients, rank->shard_count,
-                                           error))
-      return FALSE;
-    r->backend->copy (gradients + rank->shard_first, gradients, rank->shard_count);
-  }
-  if (r->inject != EXEC_INJECT_WRONG_DP_AVERAGE)
-    r->backend->scale (gradients, 1.0f / (float)rank->map.dp, rank->padded_count);
-  return TRUE;
-}
-
-/* The embedding's matrix lies on the first stage, a tied head's copy on the last. */
-static gboolean
-reduce_embedding (ExecRunner *r, const ModelOp *op, GError **error)
-{
-  for (guint i = 0; i < r->rank->n_params; i++) {
-    const ExecParam *p = &r->rank->params[i];
-    if (p->part == MODEL_PART_EMBEDDING && p->index == 0)
-      return r->backend->comm->all_reduce (op->group, EXEC_REDUCE_SUM,
-                                           exec_gradients (r) + p->offset, p->count, error);
-  }
-  return TRUE;
-}
-
-static gboolean
-gather_parameters (ExecRunner *r, const ModelOp *op, GError **error)
-{
-  if (strikes (r, EXEC_INJECT_STALE_GATHER))
-    return TRUE;
-  return r->elements->comm->all_gather (op->group, exec_weight (r, r->rank->shard_first),
-                                        exec_weight (r, 0), r->rank->shard_count, error);
-}
-
-static void
-update (ExecRunner *r)
-{
-  const ExecRank *rank = r->rank;
-  float *moments = exec_at (r, r->memory.moments);
-  guint64 first = rank->shard_first;
-  guint64 count = MIN (rank->shard_count, rank->padded_count - first);
-  gboolean wide = rank->element_bytes == 4;
-  float *weights = wide ? exec_weight (r, first) : exec_at (r, r->memory.master);
-  r->backend->adam (weights, moments, moments + rank->shard_count, exec_gradients (r) + first,
-                    count, r->step + 1, r->hyper);
-  if (!wide)
-    r->elements->cast (exec_weight (r, first), weights, count);
-}
-
-gboolean
-exec_run_tail (ExecRunner *r, const ModelOp *op, GError **error)
-{
-  r->moved_bytes += op->kind == MODEL_OP_COLLECTIVE ? op->message_bytes : 0;
-  if (op->kind == MODEL_OP_ADAM) {
-    update (r);
-    return TRUE;
-  }
-  if (g_str_equal (op->name, "replicated_gradients"))
-    return r->backend->comm->all_reduce (op->group, EXEC_REDUCE_SUM, exec_gradients (r),
-                                         r->rank->replicated_count, error);
-  if (g_str_equal (op->name, "embedding_gradient"))
-    return reduce_embedding (r, op, error);
-  if (g_str_equal (op->name, "gradients"))
-    return reduce_gradients (r, op, error);
-  return gather_parameters (r, op, error);
+  r->posted = r->backend->mark != NULL;
+  return comm->send (neighbour (r->rank, forward ? 1 : -1), tag, buffer, count, slot,
+                     exec_run_clock_beside (r, op, -1), error);
 }

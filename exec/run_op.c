@@ -290,9 +290,8 @@ finish_loss (const Call *c, guint32 kept)
 {
   guint64 rows, columns;
   shape (c, kept, &rows, &columns);
-  double sum = c->b->loss_finish (exec_run_tensor (c->r, kept, c->microbatch),
-                                  exec_at (c->r, c->r->memory.sums), rows, columns);
-  c->r->loss += sum / ((double)rows * (double)c->rank->program->microbatches);
+  c->b->loss_finish (exec_run_tensor (c->r, kept, c->microbatch), exec_at (c->r, c->r->memory.sums),
+                     rows, columns, exec_at (c->r, c->r->memory.loss));
 }
 
 /* The softmax replaces the logits; with a split vocabulary the exchanges that follow finish it. */

@@ -66,13 +66,14 @@ store_param (ExecRunner *r, const ExecParam *p, const float *values)
     r->backend->upload (exec_weight (r, p->offset), values, p->count);
     return;
   }
-  guint64 low = MAX (p->offset, rank->shard_first);
-  guint64 high = MIN (p->offset + p->count, rank->shard_first + rank->shard_count);
+  const ExecGradBucket *b = &rank->buckets[p->bucket];
+  guint64 low = MAX (p->offset, b->own_first);
+  guint64 high = MIN (p->offset + p->count, b->own_first + b->shard_count);
   float *staging = exec_gradients (r) + p->offset; /* not needed before the first step */
   r->backend->upload (staging, values, p->count);
   r->elements->cast (exec_weight (r, p->offset), staging, p->count);
   if (low < high)
-    r->backend->copy (exec_at (r, r->memory.master) + (low - rank->shard_first),
+    r->backend->copy (exec_at (r, r->memory.master) + b->state_first + (low - b->own_first),
                       exec_gradients (r) + low, high - low);
 }
 
@@ -124,7 +125,7 @@ exec_runner_init (ExecRunner *r, const ExecRank *rank, const ExecBackend *backen
                  r->base_bytes > limit_bytes ? ": more than --memory-limit" : "");
     return FALSE;
   }
-  r->marked = g_ptr_array_new ();
+  r->marks = g_array_new (FALSE, TRUE, sizeof (ExecMark));
   r->ids = g_new (gint32, (gsize)rank->layout->mbs * rank->job->seq);
   fill_weights (r);
   backend->fill (exec_at (r, r->memory.moments), 0, 2 * rank->shard_count);
@@ -136,24 +137,33 @@ exec_runner_clear (ExecRunner *r)
 {
   if (r == NULL)
     return;
-  if (r->base != NULL)
+  if (r->base != NULL) {
+    for (guint i = 0; i < EXEC_MAX_BUCKETS; i++) /* gathers that nobody waited for */
+      if (r->reductions[i].gathering)
+        r->elements->comm->join (i, NULL);
     r->backend->memory_free (r->base, r->base_bytes);
+  }
   r->base = NULL;
   g_clear_pointer (&r->ids, g_free);
-  g_clear_pointer (&r->marked, g_ptr_array_unref);
+  g_clear_pointer (&r->marks, g_array_unref);
   exec_memory_clear (&r->memory);
 }
 
 gboolean
 exec_groups_make (const ExecRank *rank, const ExecBackend *backend, GError **error)
 {
-  static const ModelGroupKind used[] = { MODEL_GROUP_TP, MODEL_GROUP_DPCP, MODEL_GROUP_EMBEDDING };
+  static const struct {
+    ModelGroupKind kind;
+    ModelStream stream;
+  } used[] = { { MODEL_GROUP_TP, MODEL_STREAM_TP },
+               { MODEL_GROUP_DPCP, MODEL_STREAM_DP },
+               { MODEL_GROUP_EMBEDDING, MODEL_STREAM_PP } };
   for (guint i = 0; i < G_N_ELEMENTS (used); i++) {
-    const ModelGroup *group = &rank->map.groups[used[i]];
+    const ModelGroup *group = &rank->map.groups[used[i].kind];
+    guint32 base = model_rankmap_group_base (&rank->map, used[i].kind, rank->rank);
     if (group->size > 1
-        && !backend->comm->make_group (used[i],
-                                       model_rankmap_group_base (&rank->map, used[i], rank->rank),
-                                       group->size, group->stride, error))
+        && !backend->comm->make_group (used[i].kind, used[i].stream, base, group->size,
+                                       group->stride, error))
       return FALSE;
   }
   const ModelGroup *pipeline = &rank->map.groups[MODEL_GROUP_PP];
@@ -163,7 +173,8 @@ exec_groups_make (const ExecRank *rank, const ExecBackend *backend, GError **err
                                         pipeline->size, pipeline->stride, error))
     return FALSE;
   return rank->map.world == 1
-         || backend->comm->make_group (EXEC_GROUP_WORLD, 0, rank->map.world, 1, error);
+         || backend->comm->make_group (EXEC_GROUP_WORLD, MODEL_STREAM_COMPUTE, 0, rank->map.world,
+                                       1, error);
 }
 
 static void
@@ -193,20 +204,6 @@ run_op (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, guint32 micro
   return TRUE;
 }
 
-static void
-account (ExecRunner *r, const ModelOp *op, double seconds)
-{
-  ExecBucket *bucket = &r->buckets[exec_op_bucket (op)];
-  bucket->seconds += seconds;
-  bucket->count++;
-  if (r->op_times == NULL)
-    return;
-  ExecOpTime *time = &r->op_times[op - r->rank->program->ops];
-  time->step_s += seconds;
-  time->least_s = MIN (time->least_s, seconds);
-  time->count++;
-}
-
 static gboolean
 check_device (const ExecRunner *r, GError **error)
 {
@@ -227,14 +224,6 @@ linger (const ExecRunner *r, const ModelOp *op, double start_s)
     ;
 }
 
-/* @op: what ended here; NULL: work that is no op. */
-static void
-mark (ExecRunner *r, const ModelOp *op)
-{
-  g_ptr_array_add (r->marked, (gpointer)op);
-  r->backend->mark (r->marked->len - 1);
-}
-
 /* On a device with a clock of its own the host runs ahead, and looks at the marks after the step. */
 static gboolean
 timed_op (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, guint32 microbatch,
@@ -242,47 +231,61 @@ timed_op (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, guint32 mic
 {
   note (r, op);
   double start_s = exec_clock_s ();
+  r->posted = FALSE;
   gboolean ok = run_op (r, op, chunk, microbatch, error);
   if (r->backend->mark != NULL) {
-    mark (r, op);
+    exec_run_clock_mark (r, r->posted ? EXEC_MARK_POSTED : EXEC_MARK_OP, op);
   } else {
     r->backend->synchronize ();
     linger (r, op, start_s);
-    account (r, op, exec_clock_s () - start_s);
+    exec_run_clock_account (r, op, exec_clock_s () - start_s);
   }
-  if (!ok || !check_device (r, error)) {
-    g_prefix_error (error, "step %u, op '%s': ", r->step + 1, op->name);
-    return FALSE;
-  }
-  return TRUE;
+  return ok && check_device (r, error);
 }
 
-/* What was given to the device before is not the first op's. */
+/* The host is done long before the device: who watches this rank wants to know where that is. */
 static void
-start_clock (ExecRunner *r)
+follow (ExecRunner *r)
 {
-  for (guint32 i = 0; r->op_times != NULL && i < r->rank->program->n_ops; i++)
-    r->op_times[i].step_s = r->op_times[i].count = 0;
-  g_ptr_array_set_size (r->marked, 0);
-  if (r->backend->mark != NULL)
-    mark (r, NULL);
+  for (guint i = 0; i < r->marks->len; i++) {
+    const ExecMark *mark = &g_array_index (r->marks, ExecMark, i);
+    if (mark->kind != EXEC_MARK_OP && mark->kind != EXEC_MARK_POSTED)
+      continue;
+    note (r, mark->op);
+    if (r->observes && i >= r->marks->len / 2 && r->backend->observe != NULL) {
+      r->backend->observe ();
+      r->observes = FALSE;
+    }
+    while (!r->backend->passed (i))
+      ;
+  }
 }
 
-/* The time of an op is that between the mark before and its own. */
 static gboolean
 read_clock (ExecRunner *r, GError **error)
 {
   if (r->backend->mark == NULL)
     return TRUE;
+  follow (r);
   r->backend->synchronize ();
-  if (!check_device (r, error)) {
-    g_prefix_error (error, "step %u: ", r->step + 1);
+  if (!check_device (r, error))
     return FALSE;
-  }
-  for (guint i = 1; i < r->marked->len; i++)
-    if (g_ptr_array_index (r->marked, i) != NULL)
-      account (r, g_ptr_array_index (r->marked, i), r->backend->elapsed_s (i - 1, i));
+  exec_run_clock_read (r);
   return TRUE;
+}
+
+static gboolean
+run_pass_op (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, guint32 mb, GError **error)
+{
+  if (!exec_run_join (r, op, mb, error) || !exec_grads_before_op (r, op, error)
+      || !exec_memory_before_op (&r->memory, op, mb, error) || !timed_op (r, op, chunk, mb, error))
+    return FALSE;
+  if (exec_rank_runs_beside (r->rank, op))
+    exec_memory_begin_beside (&r->memory, op, mb);
+  exec_memory_after_op (&r->memory, op, mb);
+  if (!r->rehearsed)
+    r->backend->synchronize ();
+  return exec_grads_after_op (r, op, error);
 }
 
 static gboolean
@@ -293,14 +296,15 @@ run_pass (ExecRunner *r, const ModelStep *step, GError **error)
   ModelOpRange range = step->kind == MODEL_STEP_FORWARD ? chunk->forward : chunk->backward;
   for (guint32 i = range.first; i < range.first + range.count; i++) {
     const ModelOp *op = &program->ops[i];
-    if (!exec_op_belongs (op, (ModelStepKind)step->kind))
+    gboolean is_message = op->kind == MODEL_OP_SEND || op->kind == MODEL_OP_RECV;
+    if (!exec_op_belongs (op, (ModelStepKind)step->kind) || (is_message && !r->rehearsed))
       continue;
-    if (!exec_memory_before_op (&r->memory, op, step->microbatch, error)
-        || !timed_op (r, op, chunk, step->microbatch, error))
+    if (!run_pass_op (r, op, chunk, step->microbatch, error)) {
+      g_prefix_error (error, "step %u, op '%s': ", r->step + 1, op->name);
       return FALSE;
-    exec_memory_after_op (&r->memory, op, step->microbatch);
+    }
   }
-  return TRUE;
+  return exec_run_join (r, NULL, 0, error);
 }
 
 /* All messages are received before the step ends, so that the next one starts with free buffers. */
@@ -311,8 +315,8 @@ finish_messages (ExecRunner *r, GError **error)
     if (!r->backend->comm->wait (slot, error))
       return FALSE;
   r->sent[0] = r->sent[1] = 0;
-  if (r->rank->layout->pp > 1 && r->backend->mark != NULL)
-    mark (r, NULL); /* waiting for them is not the next op's */
+  if (r->rank->layout->pp > 1)
+    exec_run_clock_mark (r, EXEC_MARK_NOTHING, NULL); /* waiting for them is not the next op's */
   return TRUE;
 }
 
@@ -324,10 +328,101 @@ run_tail (ExecRunner *r, GError **error)
     const ModelOp *op = &program->ops[i];
     if (op->kind == MODEL_OP_ADAM && r->before_optimizer != NULL)
       r->before_optimizer (r->user_data);
-    if (!timed_op (r, op, NULL, 0, error))
+    if (!timed_op (r, op, NULL, 0, error)) {
+      g_prefix_error (error, "step %u, op '%s': ", r->step + 1, op->name);
       return FALSE;
+    }
   }
   return TRUE;
+}
+
+/* Marks of a step, so that none has to be made in it. */
+static void
+reserve_marks (const ExecRunner *r)
+{
+  const ModelProgram *program = r->rank->program;
+  guint most = 6 * r->rank->n_buckets + 2;
+  for (guint32 i = 0; i < program->n_ops; i++) {
+    gboolean beside = program->ops[i].kind == MODEL_OP_SEND
+                      || exec_rank_runs_beside (r->rank, &program->ops[i]);
+    most += (beside ? 4 : 1) * (guint)program->microbatches;
+  }
+  if (r->backend->mark != NULL)
+    r->backend->mark (most);
+}
+
+static gboolean
+rehearse_passes (ExecRunner *r, GError **error)
+{
+  const ModelProgram *program = r->rank->program;
+  for (guint32 i = 0; i < program->n_chunks; i++) {
+    const ModelStep forward = { .kind = MODEL_STEP_FORWARD, .chunk = (guint16)i };
+    const ModelStep backward = { .kind = MODEL_STEP_BACKWARD, .chunk = (guint16)i };
+    if (!run_pass (r, &forward, error) || !run_pass (r, &backward, error))
+      return FALSE;
+  }
+  for (guint32 i = program->tail.first; i < program->tail.first + program->tail.count; i++)
+    if (program->ops[i].kind != MODEL_OP_ADAM && !exec_run_tail (r, &program->ops[i], error))
+      return FALSE;
+  return TRUE;
+}
+
+/*
+ * Every op of a step once, one when the other is done, without messages between stages and without an
+ * update; what it computes is forgotten. A kernel that is loaded, a connection or memory that is
+ * made may wait for the whole device (CUDA loads kernels at their first launch, NCCL connects at
+ * the first collective), and a collective on it for a rank that waits in turn: none of that may
+ * happen when work of other streams is under way. Alone, or where nothing runs beside compute,
+ * there is nothing to rehearse.
+ */
+static gboolean
+rehearse (ExecRunner *r, GError **error)
+{
+  gboolean beside = r->rank->map.world > 1 && r->backend->comm->start != NULL;
+  if (beside) {
+    ExecMemory own = r->memory;
+    ExecOpTime *op_times = r->op_times;
+    r->op_times = NULL;
+    reserve_marks (r);
+    exec_grads_begin_step (r);
+    exec_run_clock_start (r);
+    gboolean ok = exec_memory_init (&r->memory, r->rank, r->base_bytes, error)
+                  && rehearse_passes (r, error);
+    exec_memory_clear (&r->memory);
+    r->memory = own;
+    r->op_times = op_times;
+    r->backend->synchronize ();
+    if (!ok || !check_device (r, error)) {
+      g_prefix_error (error, "rehearsal: ");
+      return FALSE;
+    }
+  }
+  r->rehearsed = TRUE;
+  r->runs_beside = beside;
+  return TRUE;
+}
+
+static void
+begin_step (ExecRunner *r)
+{
+  r->skipped = FALSE;
+  r->moved_bytes = 0;
+  memset (r->buckets, 0, sizeof r->buckets);
+  exec_grads_begin_step (r);
+  r->backend->fill (exec_at (r, r->memory.loss), 0, 1);
+  r->backend->fill (exec_gradients (r), 0, r->rank->padded_count);
+}
+
+/* Mean over the tokens of this rank's micro-batches; 0 on stages without the head. */
+static void
+read_loss (ExecRunner *r)
+{
+  const ExecRank *rank = r->rank;
+  double tokens
+      = (double)rank->layout->mbs * (double)rank->job->seq * (double)rank->program->microbatches;
+  float sum = 0;
+  r->backend->download (&sum, exec_at (r, r->memory.loss), 1);
+  r->loss = sum / tokens;
 }
 
 gboolean
@@ -335,19 +430,22 @@ exec_runner_step (ExecRunner *r, GError **error)
 {
   const ModelProgram *program = r->rank->program;
   const ModelStep *steps = model_schedule_rank (program->schedule, r->rank->at.pp);
-  r->loss = 0;
-  r->skipped = FALSE;
-  r->moved_bytes = 0;
-  memset (r->buckets, 0, sizeof r->buckets);
   if (r->progress != NULL)
     r->progress->step = r->step + 1;
-  r->backend->fill (exec_gradients (r), 0, r->rank->padded_count);
-  start_clock (r);
+  if (!r->rehearsed && !rehearse (r, error))
+    return FALSE;
+  begin_step (r);
+  exec_run_clock_start (r);
   for (guint32 i = 0; i < program->schedule->n_steps; i++)
     if (!run_pass (r, &steps[i], error))
       return FALSE;
-  if (!finish_messages (r, error) || !run_tail (r, error) || !read_clock (r, error))
+  if (!finish_messages (r, error) || !run_tail (r, error))
     return FALSE;
+  if (!read_clock (r, error)) {
+    g_prefix_error (error, "step %u: ", r->step + 1);
+    return FALSE;
+  }
+  read_loss (r);
   r->step++;
   return TRUE;
 }

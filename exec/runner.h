@@ -31,15 +31,37 @@ exec_op_bucket (const ModelOp *op)
 const char *exec_bucket_name (guint bucket);
 typedef struct {
   guint64 count;
-  double seconds;
+  double seconds;   /* from begin to end, on the stream where it ran */
+  double exposed_s; /* how long compute was at it, or waited for it */
 } ExecBucket;
 
-/* One op of the program. Starts with least_s = INFINITY. */
+/* A point of the device's clock: exec/run_clock.c. */
+typedef enum {
+  EXEC_MARK_NOTHING, /* what ended here is no op */
+  EXEC_MARK_OP,      /* an op ended */
+  EXEC_MARK_POSTED,  /* an op was given to another stream, which runs it beside compute */
+  EXEC_MARK_WAIT,    /* compute has waited for such an op */
+  EXEC_MARK_BESIDE,  /* such an op, or a piece of it, ended on its own stream */
+} ExecMarkKind;
+typedef struct {
+  ExecMarkKind kind;
+  const ModelOp *op; /* (borrowed, nullable) */
+  guint from;        /* the mark before */
+} ExecMark;
+
+/* One op of the program, on the compute stream. Starts with least_s = INFINITY. */
 typedef struct {
   double step_s;  /* all executions of the last step */
   double least_s; /* the fastest execution of all steps */
   guint32 count;  /* executions in the last step */
 } ExecOpTime;
+
+/* Where a bucket of gradients and its parameters are in the step: exec/run_grads.c. */
+typedef struct {
+  guint64 writes_left; /* until the bucket is complete */
+  gboolean started;    /* its reduction has begun */
+  gboolean gathering;  /* its parameters are gathered beside compute, which has not waited yet */
+} ExecReduction;
 
 typedef struct {
   const ExecRank *rank;        /* (borrowed) */
@@ -52,14 +74,20 @@ typedef struct {
   ExecInject inject;
   ExecProgress *progress; /* (borrowed, nullable) */
   gint32 *ids;            /* (owned) host buffer of tokens */
-  GPtrArray *marked;      /* (owned) ops of this step, NULL between, where the device has a clock */
+  GArray *marks;          /* (owned) ExecMark of this step, where the device has a clock */
+  guint last_mark;        /* of compute */
+  gboolean runs_beside;   /* the backend can, and is not at its rehearsal */
+  gboolean posted;        /* the op at hand was given to another stream */
+  gboolean observes;      /* the device's state is looked at in the middle of the step */
+  gboolean rehearsed;     /* every kernel and connection of a step has been used once */
   guint32 step;           /* steps done */
   double loss;            /* this rank's share of the last step's loss */
   gboolean skipped;       /* the injected fault of this step has happened */
-  guint64 sent[2];        /* messages sent to the next and the previous stage */
-  guint64 moved_bytes;    /* sent by collectives and messages, last step */
-  ExecBucket buckets[EXEC_N_BUCKETS]; /* of the last step */
-  ExecOpTime *op_times;               /* (borrowed, nullable) by op of the program */
+  ExecReduction reductions[EXEC_MAX_BUCKETS]; /* by bucket of the gradients */
+  guint64 sent[2];                            /* messages sent to the next and the previous stage */
+  guint64 moved_bytes;                        /* sent by collectives and messages, last step */
+  ExecBucket buckets[EXEC_N_BUCKETS];         /* of the last step */
+  ExecOpTime *op_times;                       /* (borrowed, nullable) by op of the program */
   double slowdown; /* test hook: compute takes this many times as long; 0 and 1: as it does */
   void (*before_optimizer) (gpointer user_data);
   gpointer user_data;
@@ -109,14 +137,39 @@ exec_gradients (const ExecRunner *r)
   return exec_at (r, r->memory.gradients);
 }
 
-/* exec/run_op.c: computes. exec/run_comm.c: everything that talks to other ranks, and the tail. */
+/* exec/run_op.c: computes. */
 void exec_run_compute (ExecRunner *runner, const ModelOp *op, guint32 microbatch);
+gboolean exec_run_loss_exchange (ExecRunner *runner, const ModelOp *op, guint32 microbatch,
+                                 GError **error);
+void *exec_run_tensor (const ExecRunner *runner, guint32 id, guint32 microbatch);
+
+/* exec/run_comm.c: collectives within a pass, and messages between stages. */
 gboolean exec_run_collective (ExecRunner *runner, const ModelOp *op, guint32 microbatch,
                               GError **error);
 gboolean exec_run_message (ExecRunner *runner, const ModelOp *op, const ModelChunk *chunk,
                            guint32 microbatch, GError **error);
+/* Compute waits for what @op needs of that; NULL: for all of it. */
+gboolean exec_run_join (ExecRunner *runner, const ModelOp *op, guint32 microbatch, GError **error);
+/* The injected fault strikes once per step. */
+gboolean exec_run_strikes (ExecRunner *runner, ExecInject inject);
+
+/* exec/run_grads.c: the tail, and what of it runs under the passes. */
+void exec_grads_begin_step (ExecRunner *runner);
+/* @op of a pass is about to run: its weights must have been gathered. */
+gboolean exec_grads_before_op (ExecRunner *runner, const ModelOp *op, GError **error);
+/* @op of a pass has run: a bucket that it completed is reduced. */
+gboolean exec_grads_after_op (ExecRunner *runner, const ModelOp *op, GError **error);
 gboolean exec_run_tail (ExecRunner *runner, const ModelOp *op, GError **error);
-gboolean exec_run_loss_exchange (ExecRunner *runner, const ModelOp *op, guint32 microbatch,
-                                 GError **error);
-void *exec_run_tensor (const ExecRunner *runner, guint32 id, guint32 microbatch);
+/* Compute waits for gathers that the next step would wait for: before anybody reads the weights. */
+gboolean exec_grads_settle (ExecRunner *runner, GError **error);
+
+/* exec/run_clock.c: what the device's clock says of the ops. */
+void exec_run_clock_start (ExecRunner *runner);
+void exec_run_clock_mark (ExecRunner *runner, ExecMarkKind kind, const ModelOp *op);
+/* Two marks for @op on another stream, or EXEC_NO_MARK; @bucket: of a gather that goes on into the
+ * next step, -1. */
+guint exec_run_clock_beside (ExecRunner *runner, const ModelOp *op, gint bucket);
+void exec_run_clock_account (ExecRunner *runner, const ModelOp *op, double seconds);
+/* After synchronize. */
+void exec_run_clock_read (ExecRunner *runner);
 G_END_DECLS

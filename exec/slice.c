@@ -13,7 +13,8 @@ static struct {
 } slice;
 
 static gboolean
-make_group (guint id, guint32 base, guint32 size, guint32 stride, GError **error)
+make_group (guint id, ModelStream stream, guint32 base, guint32 size, guint32 stride,
+            GError **error)
 {
   slice.size[id] = size;
   slice.place[id] = (slice.rank - base) / stride;
@@ -50,7 +51,7 @@ scatter (const ExecBackend *b, guint group, const void *in, void *out, guint64 b
 
 static gboolean
 send_message (guint32 to_rank, guint32 tag, const void *buffer, guint64 count, guint slot,
-              GError **error)
+              guint mark, GError **error)
 {
   return TRUE;
 }

@@ -69,7 +69,7 @@ run_steps (ExecRunner *runner, float *gradients, double loss[N_STEPS], GError **
       return FALSE;
   runner->before_optimizer = NULL;
   runner->hyper[3] = epsilon;
-  return TRUE;
+  return exec_grads_settle (runner, error);
 }
 
 static void
@@ -88,7 +88,7 @@ run_alone (const ExecRunner *like, const ModelProfile *profile, Reference *out, 
   g_auto (ExecRunner) alone = { 0 };
   out->layout = *rank->layout;
   out->layout.tp = out->layout.pp = out->layout.vpp = out->layout.dp = 1;
-  out->layout.sp = FALSE;
+  out->layout.sp = out->layout.overlap_tp = out->layout.overlap_dp = FALSE;
   out->layout.zero = 0;
   out->layout.stage_layers = NULL;
   out->layout.schedule = MODEL_SCHEDULE_1F1B;
@@ -165,18 +165,17 @@ judge (ExecVerdict *v, const ExecRank *sender, const ExecParam *p, const char *w
   }
 }
 
-/* @flat: of @sender. With ZeRO only the rank's own shard of the gradients is whole. */
+/* @flat: of @sender. With ZeRO only the rank's own shards of the gradients are whole. */
 static void
 compare_all (ExecVerdict *v, const Reference *reference, const ExecRank *sender, const float *flat,
              gboolean gradients)
 {
-  guint64 low = 0, high = sender->flat_count;
-  if (gradients && sender->layout->zero > 0) {
-    low = sender->shard_first;
-    high = low + sender->shard_count;
-  }
   for (guint i = 0; i < sender->n_params; i++) {
     const ExecParam *p = &sender->params[i], *whole = same_param (reference->rank, p);
+    const ExecGradBucket *b = &sender->buckets[p->bucket];
+    gboolean part = gradients && sender->layout->zero > 0;
+    guint64 low = part ? b->own_first : p->offset;
+    guint64 high = part ? low + b->shard_count : p->offset + p->count;
     guint64 first = CLAMP (low, p->offset, p->offset + p->count) - p->offset;
     guint64 end = CLAMP (high, p->offset, p->offset + p->count) - p->offset;
     if (first >= end)
@@ -194,7 +193,8 @@ send_flat (ExecRunner *r, const float *values, GError **error)
 {
   float *buffer = exec_gradients (r);
   r->backend->upload (buffer, values, r->rank->padded_count);
-  return r->backend->comm->send (0, EXEC_TAG_LOOSE, buffer, r->rank->padded_count, 0, error)
+  return r->backend->comm->send (0, EXEC_TAG_LOOSE, buffer, r->rank->padded_count, 0, EXEC_NO_MARK,
+                                 error)
          && r->backend->comm->wait (0, error);
 }
 

@@ -80,8 +80,8 @@ test_gradients (void **state)
   g_auto (ExecRunner) runner = { 0 };
   start (test, &f, &rank, &runner);
   loss_of (&runner);
-  g_autofree float *gradient = g_new (float, rank->flat_count);
-  backend->download (gradient, exec_gradients (&runner), rank->flat_count);
+  g_autofree float *gradient = g_new (float, rank->padded_count);
+  backend->download (gradient, exec_gradients (&runner), rank->padded_count);
   for (guint i = 0; i < rank->n_params; i++) {
     const ExecParam *p = &rank->params[i];
     guint64 most = p->offset;
@@ -134,7 +134,7 @@ test_recompute (void **state)
   start (test, &f, &rank, &runner);
   start (&plain, &g, &plain_rank, &plain_runner);
   assert_true (loss_of (&runner) == loss_of (&plain_runner));
-  gsize n = rank->flat_count;
+  gsize n = rank->padded_count;
   g_autofree float *with = g_new (float, n), *without = g_new (float, n);
   backend->download (with, exec_gradients (&runner), n);
   backend->download (without, exec_gradients (&plain_runner), n);
@@ -156,9 +156,9 @@ gradient_of (const Case *test, ModelDtype dtype, float **out, guint64 *out_count
   assert_no_error (error);
   assert_true (exec_runner_init (&runner, rank, backend, EXEC_INJECT_NONE, G_MAXUINT64, &error));
   double loss = loss_of (&runner);
-  *out_count = rank->flat_count;
-  *out = g_new (float, rank->flat_count);
-  backend->download (*out, exec_gradients (&runner), rank->flat_count);
+  *out_count = rank->padded_count;
+  *out = g_new (float, rank->padded_count);
+  backend->download (*out, exec_gradients (&runner), rank->padded_count);
   return loss;
 }
 

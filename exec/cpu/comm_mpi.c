@@ -56,8 +56,10 @@ open_job (guint32 *out_rank, guint32 *out_world, GError **error)
 }
 
 static gboolean
-make_group (guint id, guint32 base, guint32 size, guint32 stride, GError **error)
+make_group (guint id, ModelStream stream, guint32 base, guint32 size, guint32 stride,
+            GError **error)
 {
+  (void)stream; /* nothing runs beside compute */
   (void)size;
   (void)stride;
   if (groups[id] != MPI_COMM_NULL
@@ -92,10 +94,18 @@ all_gather (guint group, const void *in, void *out, guint64 count_each, GError *
 static gboolean
 reduce_scatter (guint group, const void *in, void *out, guint64 count_each, GError **error)
 {
-  gboolean in_place = in == out;
-  return check_mpi (MPI_Reduce_scatter_block (in_place ? MPI_IN_PLACE : in, out, (int)count_each,
-                                              MPI_FLOAT, MPI_SUM, groups[group]),
-                    "MPI_Reduce_scatter_block", error);
+  int rank = 0;
+  MPI_Comm_rank (groups[group], &rank);
+  float *whole = (float *)in;
+  gboolean in_place = out == whole + (guint64)rank * count_each;
+  /* In place MPI leaves the sum in front of the input. */
+  if (!check_mpi (MPI_Reduce_scatter_block (in_place ? MPI_IN_PLACE : in, in_place ? whole : out,
+                                            (int)count_each, MPI_FLOAT, MPI_SUM, groups[group]),
+                  "MPI_Reduce_scatter_block", error))
+    return FALSE;
+  if (in_place && rank > 0)
+    memcpy (out, whole, count_each * sizeof (float));
+  return TRUE;
 }
 
 static gboolean
@@ -106,8 +116,9 @@ wait_slot (guint slot, GError **error)
 
 static gboolean
 send_message (guint32 to_rank, guint32 tag, const void *buffer, guint64 count, guint slot,
-              GError **error)
+              guint mark, GError **error)
 {
+  (void)mark;
   return check_mpi (MPI_Isend (buffer, (int)count, MPI_FLOAT, (int)to_rank, (int)tag,
                                MPI_COMM_WORLD, &requests[slot]),
                     "MPI_Isend", error);

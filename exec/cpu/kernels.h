@@ -32,7 +32,7 @@ void cpu_loss_maximum (float *maximum, const void *logits, guint64 rows, guint64
                        guint64 valid);
 void cpu_loss_exponentials (float *kept, float *sums, const float *maximum, const gint32 *targets,
                             guint64 rows, guint64 columns, guint64 valid, guint64 from);
-double cpu_loss_finish (float *kept, const float *sums, guint64 rows, guint64 columns);
+void cpu_loss_finish (float *kept, const float *sums, guint64 rows, guint64 columns, float *total);
 void cpu_loss_grad (void *d_logits, const float *kept, const gint32 *targets, float scale,
                     guint64 rows, guint64 columns, guint64 valid, guint64 from);
 void cpu_adam (float *weight, float *moment1, float *moment2, const float *grad, guint64 count,

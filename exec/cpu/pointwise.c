@@ -113,8 +113,8 @@ cpu_loss_exponentials (float *kept, float *sums, const float *maximum, const gin
   }
 }
 
-double
-cpu_loss_finish (float *kept, const float *sums, guint64 rows, guint64 columns)
+void
+cpu_loss_finish (float *kept, const float *sums, guint64 rows, guint64 columns, float *total)
 {
   double loss = 0;
   for (guint64 r = 0; r < rows; r++) {
@@ -122,7 +122,7 @@ cpu_loss_finish (float *kept, const float *sums, guint64 rows, guint64 columns)
       kept[r * columns + c] /= sums[2 * r];
     loss += log (sums[2 * r]) - sums[2 * r + 1];
   }
-  return loss;
+  *total += (float)loss;
 }
 
 void

@@ -54,7 +54,9 @@ bootstrap_open (guint32 *out_rank, guint32 *out_world, guint32 *out_local, GErro
   boot.is_open = TRUE;
   boot.world = *out_world;
   *out_local = local_rank (*out_rank);
-  return *out_world < 2 || boot.mpi->make_group (EXEC_MAX_GROUPS - 1, 0, *out_world, 1, error);
+  return *out_world < 2
+         || boot.mpi->make_group (EXEC_MAX_GROUPS - 1, MODEL_STREAM_COMPUTE, 0, *out_world, 1,
+                                  error);
 }
 
 gboolean

@@ -3,7 +3,17 @@
  * NCCL matches messages by order alone, and works through one communicator in order. So every
  * directed edge of the pipeline has a communicator and a stream of its own: a stage that waits for
  * its message to be taken still receives, and forward and backward messages do not mix. Collectives
- * follow the order of the program on one stream.
+ * have a stream per kind of communication.
+ *
+ * NCCL warns of several communicators at once: their kernels wait for other ranks while they hold
+ * multiprocessors, and whatever waits for the whole device waits for them. Here they can always get
+ * on, in whatever order the devices start them, because
+ *   - all ranks give work to a group in the same order, that of the program;
+ *   - kernels of all streams fit on the device together (limit_blocks), and those of compute end by
+ *     themselves, so a started kernel never keeps another from starting for good;
+ *   - no stream stands behind another in a hardware queue (CUDA_DEVICE_MAX_CONNECTIONS, device.c);
+ *   - nothing that waits for the whole device happens while work is under way: memory, kernels and
+ *     connections are there from the rehearsal on (exec/runner.c).
  */
 #include "exec/cuda/bootstrap.h"
 #include "exec/cuda/nccl-private.h"
@@ -11,7 +21,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WATCH_US 100000
+#define WATCH_US    100000
+#define MOST_BLOCKS 32 /* channels of a communicator (NCCL_MAX_NCHANNELS) */
 
 /* Forward and backward edges out of this rank and into it. */
 enum { FORWARD, BACKWARD, N_DIRECTIONS };
@@ -37,11 +48,14 @@ static struct {
   guint32 rank, world;
   ncclComm_t whole;
   ncclComm_t groups[EXEC_MAX_GROUPS];
+  guint streams[EXEC_MAX_GROUPS];
   guint32 places[EXEC_MAX_GROUPS]; /* this rank's in them */
   Edge edges[N_DIRECTIONS][N_ENDS];
   GArray *shapes;                   /* (owned) Shape */
   cudaEvent_t sent[EXEC_MAX_SLOTS]; /* NULL: never used */
   gboolean under_way[EXEC_MAX_SLOTS];
+  cudaEvent_t done[EXEC_MAX_TICKETS]; /* of collectives beside compute, as sent */
+  gboolean beside[EXEC_MAX_TICKETS];
   float *pulse; /* one element for barriers */
   GMutex lock;  /* of the list that the watchdog reads */
   GPtrArray *comms;
@@ -81,12 +95,30 @@ keep (ncclComm_t comm)
   g_mutex_unlock (&job.lock);
 }
 
+/* Blocks of a message's kernel: what a link needs, far below what a device has. */
+#define EDGE_BLOCKS 8
+/* Collectives that may be under way at once: tensor parallel, data parallel, one more. */
+#define N_COLLECTIVES 3
+
+/* A block of NCCL holds a multiprocessor until the other ranks have come. Together those of all
+ * streams must leave room for one another, or one that waits for another rank could keep out the
+ * very one that this rank waits for. */
+static ncclConfig_t
+limit_blocks (gboolean is_edge)
+{
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  int all = cuda_device.n_processors, edge = CLAMP (all / 16, 1, EDGE_BLOCKS);
+  int edges = N_DIRECTIONS * N_ENDS * edge;
+  config.blocking = 0;
+  config.maxCTAs = is_edge ? edge : CLAMP ((all - edges) / N_COLLECTIVES, 1, MOST_BLOCKS);
+  return config;
+}
+
 static gboolean
 join_world (GError **error)
 {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclConfig_t config = limit_blocks (FALSE);
   ncclUniqueId id;
-  config.blocking = 0;
   memset (&id, 0, sizeof id);
   if (job.rank == 0
       && !cuda_nccl_settle (NULL, cuda_nccl.ncclGetUniqueId (&id), "ncclGetUniqueId", error))
@@ -122,10 +154,9 @@ open_job (guint32 *out_rank, guint32 *out_world, GError **error)
 }
 
 static gboolean
-split (int color, int key, ncclComm_t *out, GError **error)
+split (int color, int key, gboolean is_edge, ncclComm_t *out, GError **error)
 {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
+  ncclConfig_t config = limit_blocks (is_edge);
   *out = NULL;
   if (!cuda_nccl_settle (job.whole, cuda_nccl.ncclCommSplit (job.whole, color, key, out, &config),
                          "ncclCommSplit", error))
@@ -150,15 +181,18 @@ known_shape (guint id, guint32 base, guint32 size, guint32 stride)
 }
 
 static gboolean
-make_group (guint id, guint32 base, guint32 size, guint32 stride, GError **error)
+make_group (guint id, ModelStream stream, guint32 base, guint32 size, guint32 stride,
+            GError **error)
 {
   job.places[id] = (job.rank - base) / stride;
-  if (size == job.world) {
+  job.streams[id] = stream;
+  /* Gathers of parameters go on over the end of a step, where the world has its own to say. */
+  if (size == job.world && stream != MODEL_STREAM_DP) {
     job.groups[id] = job.whole;
     return TRUE;
   }
   const Shape *known = known_shape (id, base, size, stride);
-  if (known == NULL && !split ((int)base, (int)job.places[id], &job.groups[id], error))
+  if (known == NULL && !split ((int)base, (int)job.places[id], FALSE, &job.groups[id], error))
     return FALSE;
   const Shape made
       = { .id = id, .base = base, .size = size, .stride = stride, .comm = job.groups[id] };
@@ -174,7 +208,7 @@ make_group (guint id, guint32 base, guint32 size, guint32 stride, GError **error
 static gboolean
 connect_edge (const Edge *edge, gboolean sends, GError **error)
 {
-  cudaStream_t stream = cuda_device.streams[CUDA_STREAM_COLLECTIVE];
+  cudaStream_t stream = cuda_kernels.stream;
   ncclResult_t result
       = sends ? cuda_nccl.ncclSend (job.pulse, 1, ncclFloat, edge->place, edge->comm, stream)
               : cuda_nccl.ncclRecv (job.pulse, 1, ncclFloat, edge->place, edge->comm, stream);
@@ -194,7 +228,7 @@ make_edges (guint direction, guint32 base, guint32 size, guint32 stride, guint r
   guint32 first = starts ? at : before, peer = starts ? next : before;
   int color = starts || ends ? (int)(base + first * stride) : NCCL_SPLIT_NOCOLOR;
   ncclComm_t comm = NULL;
-  if (!split (color, starts ? 0 : 1, &comm, error))
+  if (!split (color, starts ? 0 : 1, TRUE, &comm, error))
     return FALSE;
   if (comm == NULL)
     return TRUE;
@@ -224,23 +258,21 @@ make_pipeline (guint32 base, guint32 size, guint32 stride, GError **error)
   return TRUE;
 }
 
-/* Collectives start when compute has come here, and compute waits for them. */
+/* The stream of @group; it starts when compute has come here. */
 static cudaStream_t
-begin (void)
+begin (guint group)
 {
-  guint64 *used = &cuda_device.used_bytes[CUDA_USED_NCCL];
-  if (*used == 0) /* all communicators are made before the first collective */
-    *used = cuda_used_bytes ();
-  cuda_wait_for (CUDA_STREAM_COLLECTIVE, CUDA_STREAM_COMPUTE);
-  return cuda_device.streams[CUDA_STREAM_COLLECTIVE];
+  cuda_wait_for (job.streams[group], CUDA_STREAM_COMPUTE);
+  return cuda_device.streams[job.streams[group]];
 }
 
+/* Compute goes on when it is done. */
 static gboolean
-end (ncclComm_t comm, ncclResult_t result, const char *what, GError **error)
+end (guint group, ncclResult_t result, const char *what, GError **error)
 {
-  if (!cuda_nccl_settle (comm, result, what, error))
+  if (!cuda_nccl_settle (job.groups[group], result, what, error))
     return FALSE;
-  cuda_wait_for (CUDA_STREAM_COMPUTE, CUDA_STREAM_COLLECTIVE);
+  cuda_wait_for (CUDA_STREAM_COMPUTE, job.streams[group]);
   return TRUE;
 }
 
@@ -248,10 +280,10 @@ static gboolean
 all_reduce (ncclDataType_t type, guint group, ExecReduce op, void *buffer, guint64 count,
             GError **error)
 {
-  ncclComm_t comm = job.groups[group];
-  return end (comm,
-              cuda_nccl.ncclAllReduce (buffer, buffer, count, type,
-                                       op == EXEC_REDUCE_MAX ? ncclMax : ncclSum, comm, begin ()),
+  ncclRedOp_t how = op == EXEC_REDUCE_MAX ? ncclMax : ncclSum;
+  return end (group,
+              cuda_nccl.ncclAllReduce (buffer, buffer, count, type, how, job.groups[group],
+                                       begin (group)),
               "ncclAllReduce", error);
 }
 
@@ -259,25 +291,77 @@ static gboolean
 all_gather (ncclDataType_t type, guint group, const void *in, void *out, guint64 count_each,
             GError **error)
 {
-  ncclComm_t comm = job.groups[group];
-  return end (comm, cuda_nccl.ncclAllGather (in, out, count_each, type, comm, begin ()),
+  return end (group,
+              cuda_nccl.ncclAllGather (in, out, count_each, type, job.groups[group], begin (group)),
               "ncclAllGather", error);
 }
 
-/* In place NCCL leaves the sum at this rank's part of the input; the caller wants it in front. */
 static gboolean
 reduce_scatter (ncclDataType_t type, guint group, const void *in, void *out, guint64 count_each,
                 GError **error)
 {
-  ncclComm_t comm = job.groups[group];
-  guint64 bytes = count_each * (type == ncclFloat ? 4 : 2);
-  void *to = in == out ? (char *)out + job.places[group] * bytes : out;
-  if (!end (comm, cuda_nccl.ncclReduceScatter (in, to, count_each, type, ncclSum, comm, begin ()),
-            "ncclReduceScatter", error))
+  return end (group,
+              cuda_nccl.ncclReduceScatter (in, out, count_each, type, ncclSum, job.groups[group],
+                                           begin (group)),
+              "ncclReduceScatter", error);
+}
+
+static ncclResult_t
+give (ncclDataType_t type, const ExecCollective *c, cudaStream_t stream)
+{
+  ncclComm_t comm = job.groups[c->group];
+  switch (c->kind) {
+  case MODEL_COLLECTIVE_ALL_REDUCE:
+    return cuda_nccl.ncclAllReduce (c->in, c->out, c->count, type, ncclSum, comm, stream);
+  case MODEL_COLLECTIVE_ALL_GATHER:
+    return cuda_nccl.ncclAllGather (c->in, c->out, c->count, type, comm, stream);
+  default:
+    return cuda_nccl.ncclReduceScatter (c->in, c->out, c->count, type, ncclSum, comm, stream);
+  }
+}
+
+/* An event that says when the work of a stream is done that was given to it before. */
+static gboolean
+note_end (cudaEvent_t *event, gboolean *is_under_way, guint stream, GError **error)
+{
+  if (*event == NULL
+      && !cuda_check (cudaEventCreateWithFlags (event, cudaEventDisableTiming),
+                      "cudaEventCreateWithFlags", error))
     return FALSE;
-  if (to != out)
-    cuda_copy_bytes (out, to, bytes);
-  return TRUE;
+  *is_under_way = TRUE;
+  return cuda_check (cudaEventRecord (*event, cuda_device.streams[stream]), "cudaEventRecord",
+                     error);
+}
+
+/* The host goes on; compute waits. */
+static gboolean
+await_end (cudaEvent_t event, gboolean *is_under_way, GError **error)
+{
+  if (!*is_under_way)
+    return TRUE;
+  *is_under_way = FALSE;
+  return cuda_check (cudaStreamWaitEvent (cuda_kernels.stream, event, 0), "cudaStreamWaitEvent",
+                     error);
+}
+
+static gboolean
+start_collective (ncclDataType_t type, const ExecCollective *c, guint ticket, guint mark,
+                  GError **error)
+{
+  guint stream = job.streams[c->group];
+  cudaStream_t on = begin (c->group);
+  cuda_mark_on (stream, mark);
+  if (!cuda_nccl_settle (job.groups[c->group], give (type, c, on), "a collective beside compute",
+                         error))
+    return FALSE;
+  cuda_mark_on (stream, mark != EXEC_NO_MARK ? mark + 1 : mark);
+  return note_end (&job.done[ticket], &job.beside[ticket], stream, error);
+}
+
+static gboolean
+join_collective (guint ticket, GError **error)
+{
+  return await_end (job.done[ticket], &job.beside[ticket], error);
 }
 
 /* Messages outside of the pipeline go through the world's communicator. */
@@ -296,40 +380,32 @@ stream_of (const Edge *edge, guint32 tag, guint end_of_edge)
   static const guint streams[N_DIRECTIONS][N_ENDS]
       = { { CUDA_STREAM_SEND_FORWARD, CUDA_STREAM_RECEIVE_FORWARD },
           { CUDA_STREAM_SEND_BACKWARD, CUDA_STREAM_RECEIVE_BACKWARD } };
-  return edge->comm == job.whole ? CUDA_STREAM_COLLECTIVE
+  return edge->comm == job.whole ? CUDA_STREAM_COMPUTE
                                  : streams[tag % 2 == 0 ? FORWARD : BACKWARD][end_of_edge];
 }
 
 static gboolean
 send_message (ncclDataType_t type, guint32 to_rank, guint32 tag, const void *buffer, guint64 count,
-              guint slot, GError **error)
+              guint slot, guint mark, GError **error)
 {
   Edge edge = edge_of (to_rank, tag, OUT);
   guint stream = stream_of (&edge, tag, OUT);
-  if (job.sent[slot] == NULL
-      && !cuda_check (cudaEventCreateWithFlags (&job.sent[slot], cudaEventDisableTiming),
-                      "cudaEventCreateWithFlags", error))
-    return FALSE;
   cuda_wait_for (stream, CUDA_STREAM_COMPUTE);
+  cuda_mark_on (stream, mark);
   if (!cuda_nccl_settle (edge.comm,
                          cuda_nccl.ncclSend (buffer, count, type, edge.place, edge.comm,
                                              cuda_device.streams[stream]),
                          "ncclSend", error))
     return FALSE;
-  cuda_must (cudaEventRecord (job.sent[slot], cuda_device.streams[stream]), "cudaEventRecord");
-  job.under_way[slot] = TRUE;
-  return TRUE;
+  cuda_mark_on (stream, mark != EXEC_NO_MARK ? mark + 1 : mark);
+  return note_end (&job.sent[slot], &job.under_way[slot], stream, error);
 }
 
-/* Compute may overwrite the buffer when the message has gone; the host goes on. */
+/* Compute may overwrite the buffer when the message has gone. */
 static gboolean
 wait_slot (guint slot, GError **error)
 {
-  if (!job.under_way[slot])
-    return TRUE;
-  job.under_way[slot] = FALSE;
-  return cuda_check (cudaStreamWaitEvent (cuda_kernels.stream, job.sent[slot], 0),
-                     "cudaStreamWaitEvent", error);
+  return await_end (job.sent[slot], &job.under_way[slot], error);
 }
 
 static gboolean
@@ -353,10 +429,10 @@ barrier (GError **error)
 {
   if (job.world < 2)
     return TRUE;
-  if (!end (job.whole,
-            cuda_nccl.ncclAllReduce (job.pulse, job.pulse, 1, ncclFloat, ncclSum, job.whole,
-                                     begin ()),
-            "ncclAllReduce (barrier)", error))
+  if (!cuda_nccl_settle (job.whole,
+                         cuda_nccl.ncclAllReduce (job.pulse, job.pulse, 1, ncclFloat, ncclSum,
+                                                  job.whole, cuda_kernels.stream),
+                         "ncclAllReduce (barrier)", error))
     return FALSE;
   cuda_synchronize ();
   if (cuda_failure () == NULL)
@@ -415,9 +491,14 @@ nccl_version (void)
     return reduce_scatter (TYPE, group, in, out, count_each, error);                               \
   }                                                                                                \
   static gboolean P##_send (guint32 to_rank, guint32 tag, const void *buffer, guint64 count,       \
-                            guint slot, GError **error)                                            \
+                            guint slot, guint mark, GError **error)                                \
   {                                                                                                \
-    return send_message (TYPE, to_rank, tag, buffer, count, slot, error);                          \
+    return send_message (TYPE, to_rank, tag, buffer, count, slot, mark, error);                    \
+  }                                                                                                \
+  static gboolean P##_start (const ExecCollective *collective, guint ticket, guint mark,           \
+                             GError **error)                                                       \
+  {                                                                                                \
+    return start_collective (TYPE, collective, ticket, mark, error);                               \
   }                                                                                                \
   static gboolean P##_receive (guint32 from_rank, guint32 tag, void *buffer, guint64 count,        \
                                GError **error)                                                     \
@@ -431,6 +512,8 @@ nccl_version (void)
     .all_reduce = P##_all_reduce,                                                                  \
     .all_gather = P##_all_gather,                                                                  \
     .reduce_scatter = P##_reduce_scatter,                                                          \
+    .start = P##_start,                                                                            \
+    .join = join_collective,                                                                       \
     .send = P##_send,                                                                              \
     .wait = wait_slot,                                                                             \
     .receive = P##_receive,                                                                        \

@@ -5,11 +5,11 @@
 #include <cublas_v2.h>
 G_BEGIN_DECLS
 
-/* Work of one stream is done in order; streams meet by events. */
+/* Work of one stream is done in order; streams meet by events. Collectives have one stream per kind
+ * of communication, messages of a pipeline one per direction and end. */
 enum {
-  CUDA_STREAM_COMPUTE,
-  CUDA_STREAM_COLLECTIVE,   /* starts when compute has come here; compute waits for it */
-  CUDA_STREAM_SEND_FORWARD, /* run beside compute until the buffer is wanted again */
+  CUDA_STREAM_COMPUTE = MODEL_STREAM_COMPUTE,
+  CUDA_STREAM_SEND_FORWARD = MODEL_STREAM_N_KINDS,
   CUDA_STREAM_SEND_BACKWARD,
   CUDA_STREAM_RECEIVE_FORWARD,
   CUDA_STREAM_RECEIVE_BACKWARD,
@@ -17,16 +17,23 @@ enum {
 };
 
 /* Bytes that the driver says are used, after each stage of opening. */
-enum { CUDA_USED_CONTEXT, CUDA_USED_CUBLAS, CUDA_USED_SCRATCH, CUDA_USED_NCCL, CUDA_N_USED };
+enum { CUDA_USED_CONTEXT, CUDA_USED_CUBLAS, CUDA_USED_SCRATCH, CUDA_N_USED };
+
+/* Page-locked slots through which the host hands small arrays over without waiting. */
+#define CUDA_N_UPLOADS    16u
+#define CUDA_UPLOAD_BYTES ((guint64)256 << 10)
 
 typedef struct {
   gboolean is_open;
-  int number;
+  int number, n_processors;
   char name[256];
   cudaStream_t streams[CUDA_N_STREAMS];
   cudaEvent_t done[CUDA_N_STREAMS];
   cublasHandle_t cublas;
   void *cublas_workspace;
+  char *upload_slots; /* (owned) */
+  cudaEvent_t uploaded[CUDA_N_UPLOADS];
+  guint n_uploads;    /* so far */
   cudaEvent_t *marks; /* (owned) */
   guint n_marks;
   guint64 used_bytes[CUDA_N_USED];
@@ -48,6 +55,8 @@ gboolean cuda_open (guint32 local_rank, GError **error);
 void cuda_close (void);
 guint64 cuda_used_bytes (void);
 void cuda_opened_bytes (guint64 *out_context, guint64 *out_workspace, guint64 *out_all);
+/* exec/cuda/nvml.c: clocks, power and throttle reasons. */
+void cuda_observe (void);
 char *cuda_describe (void);
 
 float *cuda_memory_new (guint64 bytes);
@@ -57,13 +66,13 @@ void cuda_upload (float *to, const float *host, guint64 count);
 void cuda_download (float *host, const float *from, guint64 count);
 void cuda_synchronize (void);
 void cuda_mark (guint index);
+void cuda_mark_on (guint stream, guint index); /* EXEC_NO_MARK: nothing */
 double cuda_elapsed_s (guint from, guint to);
+gboolean cuda_passed (guint index);
 /* Work given to stream @waiting from now on starts after what stream @done has now. */
 void cuda_wait_for (guint waiting, guint done);
 
 /* exec/cuda/nccl.c: finds and opens NCCL. exec/cuda/comm.c: transport. */
 gboolean cuda_nccl_load (GError **error);
 extern const ExecComm cuda_comm_f32, cuda_comm_bf16;
-/* exec/cuda/nvml.c: clocks, power and throttle reasons; NULL where NVML is not there. (owned) */
-char *cuda_nvml_state (int device);
 G_END_DECLS

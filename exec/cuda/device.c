@@ -109,12 +109,19 @@ cuda_probe (guint32 ranks, GError **error)
   return ranks < 2 || cuda_nccl_load (error);
 }
 
+/* Blocks of what runs beside compute start before those of compute that have not: else a collective
+ * would wait for the end of the product it should run beside. */
 static gboolean
 make_streams (GError **error)
 {
+  int least = 0, most = 0;
+  if (!cuda_check (cudaDeviceGetStreamPriorityRange (&least, &most),
+                   "cudaDeviceGetStreamPriorityRange", error))
+    return FALSE;
   for (guint i = 0; i < CUDA_N_STREAMS; i++)
-    if (!cuda_check (cudaStreamCreateWithFlags (&cuda_device.streams[i], cudaStreamNonBlocking),
-                     "cudaStreamCreateWithFlags", error)
+    if (!cuda_check (cudaStreamCreateWithPriority (&cuda_device.streams[i], cudaStreamNonBlocking,
+                                                   i == CUDA_STREAM_COMPUTE ? least : most),
+                     "cudaStreamCreateWithPriority", error)
         || !cuda_check (cudaEventCreateWithFlags (&cuda_device.done[i], cudaEventDisableTiming),
                         "cudaEventCreateWithFlags", error))
       return FALSE;
@@ -148,6 +155,22 @@ open_scratch (GError **error)
   return TRUE;
 }
 
+static gboolean
+open_uploads (GError **error)
+{
+  CudaDevice *d = &cuda_device;
+  void *slots = NULL;
+  if (!cuda_check (cudaMallocHost (&slots, CUDA_N_UPLOADS * CUDA_UPLOAD_BYTES),
+                   "allocate page-locked memory", error))
+    return FALSE;
+  d->upload_slots = slots;
+  for (guint i = 0; i < CUDA_N_UPLOADS; i++)
+    if (!cuda_check (cudaEventCreateWithFlags (&d->uploaded[i], cudaEventDisableTiming),
+                     "cudaEventCreateWithFlags", error))
+      return FALSE;
+  return TRUE;
+}
+
 gboolean
 cuda_open (guint32 local_rank, GError **error)
 {
@@ -164,6 +187,7 @@ cuda_open (guint32 local_rank, GError **error)
       || !cuda_check (cudaGetDeviceProperties (&p, d->number), "cudaGetDeviceProperties", error))
     return FALSE;
   g_strlcpy (d->name, p.name, sizeof d->name);
+  d->n_processors = p.multiProcessorCount;
   cuda_kernels.n_blocks_max = (guint32)p.multiProcessorCount * BLOCKS_PER_PROCESSOR;
   if (!make_streams (error))
     return FALSE;
@@ -172,7 +196,7 @@ cuda_open (guint32 local_rank, GError **error)
   if (!open_cublas (error))
     return FALSE;
   d->used_bytes[CUDA_USED_CUBLAS] = cuda_used_bytes ();
-  if (!open_scratch (error))
+  if (!open_scratch (error) || !open_uploads (error))
     return FALSE;
   d->used_bytes[CUDA_USED_SCRATCH] = cuda_used_bytes ();
   d->is_open = TRUE;
@@ -193,6 +217,9 @@ cuda_close (void)
   cublasDestroy (d->cublas);
   cudaFree (d->cublas_workspace);
   cudaFree (cuda_kernels.workspace);
+  for (guint i = 0; i < CUDA_N_UPLOADS; i++)
+    cudaEventDestroy (d->uploaded[i]);
+  cudaFreeHost (d->upload_slots);
   for (guint i = 0; i < CUDA_N_STREAMS; i++) {
     cudaEventDestroy (d->done[i]);
     cudaStreamDestroy (d->streams[i]);
@@ -246,12 +273,40 @@ cuda_copy_bytes (void *to, const void *from, guint64 bytes)
              "copy on the device");
 }
 
+/* Waits for an event as cuda_synchronize waits. FALSE: there was a failure. */
+static gboolean
+await (cudaEvent_t event)
+{
+  cudaError_t code;
+  while ((code = cudaEventQuery (event)) == cudaErrorNotReady)
+    if (cuda_failure () != NULL)
+      return FALSE;
+  cuda_must (code, "the device");
+  return code == cudaSuccess;
+}
+
+/*
+ * Small ones, tokens and targets, go through page-locked memory, whose copy the host need not wait
+ * for; a slot is used again when its copy is done. From pageable memory the driver may keep the host
+ * until the stream has come to the copy. Large ones are start values.
+ */
 void
 cuda_upload (float *to, const float *host, guint64 count)
 {
-  cuda_must (cudaMemcpyAsync (to, host, count * sizeof (float), cudaMemcpyHostToDevice,
-                              cuda_kernels.stream),
+  CudaDevice *d = &cuda_device;
+  guint64 bytes = count * sizeof (float);
+  guint slot = d->n_uploads++ % CUDA_N_UPLOADS;
+  gboolean small = bytes <= CUDA_UPLOAD_BYTES;
+  const void *from = host;
+  if (small) {
+    if (!await (d->uploaded[slot]))
+      return;
+    from = memcpy (d->upload_slots + slot * CUDA_UPLOAD_BYTES, host, bytes);
+  }
+  cuda_must (cudaMemcpyAsync (to, from, bytes, cudaMemcpyHostToDevice, cuda_kernels.stream),
              "copy to the device");
+  if (small)
+    cuda_must (cudaEventRecord (d->uploaded[slot], cuda_kernels.stream), "cudaEventRecord");
 }
 
 /* Only once all before it is done: a copy that waited behind a collective whose partner is gone would
@@ -289,7 +344,15 @@ cuda_synchronize (void)
 void
 cuda_mark (guint index)
 {
+  cuda_mark_on (CUDA_STREAM_COMPUTE, index);
+}
+
+void
+cuda_mark_on (guint stream, guint index)
+{
   CudaDevice *d = &cuda_device;
+  if (index == EXEC_NO_MARK)
+    return;
   if (index >= d->n_marks) {
     guint n = MAX (2 * d->n_marks, MAX (index + 1, 256));
     d->marks = g_renew (cudaEvent_t, d->marks, n);
@@ -297,7 +360,16 @@ cuda_mark (guint index)
       cuda_must (cudaEventCreate (&d->marks[i]), "cudaEventCreate");
     d->n_marks = n;
   }
-  cuda_must (cudaEventRecord (d->marks[index], cuda_kernels.stream), "cudaEventRecord");
+  cuda_must (cudaEventRecord (d->marks[index], d->streams[stream]), "cudaEventRecord");
+}
+
+gboolean
+cuda_passed (guint index)
+{
+  cudaError_t code = cudaEventQuery (cuda_device.marks[index]);
+  if (code != cudaErrorNotReady)
+    cuda_must (code, "the device");
+  return code != cudaErrorNotReady || cuda_failure () != NULL;
 }
 
 double
@@ -313,6 +385,8 @@ void
 cuda_wait_for (guint waiting, guint done)
 {
   CudaDevice *d = &cuda_device;
+  if (waiting == done)
+    return;
   cuda_must (cudaEventRecord (d->done[done], d->streams[done]), "cudaEventRecord");
   cuda_must (cudaStreamWaitEvent (d->streams[waiting], d->done[done], 0), "cudaStreamWaitEvent");
 }

@@ -91,6 +91,7 @@ void cuda_loss_exponentials (float *kept, float *sums, const float *maximum, con
                              guint64 rows, guint64 columns, guint64 valid, guint64 from);
 /* Writes each row's loss to @losses; their sum is up to the caller. */
 void cuda_loss_rows (float *losses, float *kept, const float *sums, guint64 rows, guint64 columns);
+/* Adds to @out. */
 void cuda_sum (float *out, const float *values, guint64 count);
 void cuda_adam (float *weight, float *moment1, float *moment2, const float *grad, guint64 count,
                 guint32 step, const float hyper[4]);

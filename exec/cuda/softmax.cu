@@ -252,7 +252,7 @@ loss_grad_kernel (T *d_logits, const float *kept, const int32_t *targets, float 
     }
 }
 
-/* One block. */
+/* One block; adds to @out. */
 KERNEL
 sum_kernel (float *out, const float *values, uint64_t count)
 {
@@ -268,7 +268,7 @@ sum_kernel (float *out, const float *values, uint64_t count)
   PHASE
   {
     if (thread == 0)
-      *out = sum;
+      *out += sum;
   }
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """plait calibrate on this host, as a user runs it: kept whole through kill -9, slow devices named.
 
-usage: calibrate.py PLAIT kill|kill_all|slow|forms|device
+usage: calibrate.py PLAIT kill|kill_all|slow|slow_device|forms|device|gpu_check
 """
 import json
 import os
@@ -104,15 +104,21 @@ def kill_all():
     kill(20)
 
 
-def slow():
+def slow(words=None, budgets=("6s", "12s", "24s"), factor="1.6"):
     """A device that takes 1.6 times as long for all compute is named, and no other."""
-    database = os.path.join(os.getcwd(), "slow.db")
-    env = dict(os.environ, PLAIT_TEST_SLOW_RANK="1:1.6")
-    for budget in ("6s", "12s", "24s"):  # a busy host, or a build with checks, measures few products in six seconds
-        warnings = [w for w in answer(command(database, "--budget", budget), env=env).get("warnings", []) if "GEMM" in w]
+    words = words or command(os.path.join(os.getcwd(), "slow.db"))
+    env = dict(os.environ, PLAIT_TEST_SLOW_RANK=f"1:{factor}")
+    for budget in budgets:  # a busy host, or a build with checks, measures few products in six seconds
+        warnings = [w for w in answer(words + ["--budget", budget], env=env).get("warnings", []) if "GEMM" in w]
         if warnings:
             break
-    check(len(warnings) == 1 and "rank 1" in warnings[0], f"a slow rank 1: the warnings are {warnings}")
+    named = len(warnings) == 1 and ("rank 1:" in warnings[0] or "GPU1:" in warnings[0])
+    check(named, f"a slow rank 1: the warnings are {warnings}")
+
+
+def slow_device():
+    """The same of the device's clock: the emulation slows the kernels of one rank down, as a real GPU would be."""
+    slow(device_command(2) + ["--db", os.path.join(os.getcwd(), "slow.db")], ("3s", "6s", "12s"))
 
 
 def forms():
@@ -202,12 +208,15 @@ def device():
         check("cublas_workspace" in shown and "39 MiB" in shown and "CUDA" in shown, f"{ranks} ranks: --show prints {shown[:200]}")
 
 
+def device_command(ranks):
+    return [PLAIT, "calibrate", "--backend", "cuda", "--catalog", catalog(), "--machine", "emulated", "--ranks", str(ranks), "--quiet"]
+
+
 def measure_device(database, ranks):
     """What was made, and what is stored; a busy host measures little in two seconds, and goes on with the rest."""
     wanted = {"gemm", "attention", "adam", "step", "launch"} if ranks == 1 else {"step"}
     for i, budget in enumerate(("2s", "4s", "8s")):
-        made = answer([PLAIT, "calibrate", "--backend", "cuda", "--catalog", catalog(), "--machine", "emulated", "--ranks", str(ranks),
-                       "--budget", budget, "--name", f"emulated{'-' * i}", "--db", database, "--quiet"])
+        made = answer(device_command(ranks) + ["--budget", budget, "--name", f"emulated{'-' * i}", "--db", database])
         points = rows(database, "SELECT benchmark, item, kind, measured_s, measured_bytes FROM calibration_point "
                                 "WHERE status = 'measured'")
         kinds = {kind for _, _, kind, _, _ in points}
@@ -238,9 +247,49 @@ def compare_steps(ranks, points):
         check(0 < seconds < steps[name], f"{ranks} ranks, {name}: a step of {steps[name]} s, its ops {seconds} s")
 
 
+# Stands for the bundle's program: small words instead of those that keep a GPU busy.
+SMALL = """#!/bin/sh
+for word; do
+  shift
+  case $word in
+    llama-3.1-8b) word=$(dirname "$0")/models/exec_fixture.ini ;;
+    4096) word=16 ;;
+    90s) word=1s ;;
+    8) word=2 ;;
+    tp=8,*) word=tp=2,dtype=bf16 ;;
+  esac
+  set -- "$@" "$word"
+done
+exec %s "$@"
+"""
+
+
+def gpu_check():
+    """dev/gpu-check as on a GPU machine, on the emulated device: every step ends, and one table says what was measured."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    fixture = os.path.join(here, "exec_fixture.ini")
+    os.makedirs("bundle/models")
+    shutil.copy(os.path.join(here, "..", "..", "dev", "gpu-check"), "bundle/gpu-check")
+    for name in ("exec_fixture.ini", "one-billion.ini"):
+        text = open(fixture, encoding="utf-8").read().replace("seq = 32", "seq = 8")
+        open(os.path.join("bundle", "models", name), "w", encoding="utf-8").write(text)
+    with open("bundle/plait", "w", encoding="utf-8") as file:
+        file.write(SMALL % PLAIT)
+    os.chmod("bundle/plait", 0o755)
+    done = run(["sh", "bundle/gpu-check", "emulated"], env=dict(os.environ, PLAIT_CATALOG=catalog()))
+    table = done.stdout[done.stdout.find("== all in one"):]
+    check(table.endswith("0 failed\n"), f"gpu-check: {done.stdout[-300:]}")
+    for run_name in ("slice", "billion"):
+        rows_of = [line.split() for line in table.splitlines() if line.startswith(run_name + " ")]
+        gemm = [words for words in rows_of if words[1] == "gemm"]
+        check(len(gemm) == 1 and gemm[0].count("%") == 2 and float(gemm[0][3]) > 0, f"gpu-check, {run_name}: {gemm}")
+        memory = [words for words in rows_of if words[1:3] == ["peak", "memory:"]]
+        check(len(memory) == 1 and {"predicted", "pool", "driver-used"} <= set(memory[0]), f"gpu-check, {run_name}: {memory}")
+
+
 if shutil.which("mpirun") is None:
     sys.exit(77)
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    {"kill": kill, "kill_all": kill_all, "slow": slow, "forms": forms, "device": device}[WHAT]()
+    {"kill": kill, "kill_all": kill_all, "slow": slow, "slow_device": slow_device, "forms": forms, "device": device, "gpu_check": gpu_check}[WHAT]()
 sys.exit(1 if failures else 0)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """plait exec as a user runs it: splits that are right, faults that are found, ranks that die.
 
-usage: exec.py PLAIT layouts|pairs|inject|faults|memory|memory_all|absent|torchrun|watchdog|slices [BACKEND]
+usage: exec.py PLAIT layouts|pairs|inject|faults|memory|memory_all|absent|torchrun|watchdog|slices|beside|events [BACKEND]
 """
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -28,15 +29,19 @@ def command(ranks, layout, *more):
     return [PLAIT, "exec", "--backend", BACKEND, "--model", MODEL, "--ranks", str(ranks), "--layout", layout, *more]
 
 
-def verify(ranks, layout, *more, expect=0):
+def verify(ranks, layout, *more, expect=0, **environment):
+    if BACKEND == "cuda" and "--seq" not in more:
+        more += ("--seq", "16")  # emulated products take their time
     done = subprocess.run(command(ranks, layout, "--verify", "--steps", "1", "--warmup", "0", "--json", *more),
-                          capture_output=True, text=True, timeout=120)
-    what = f"{ranks} ranks, {layout} {' '.join(more)}"
+                          capture_output=True, text=True, timeout=120, env={**os.environ, **environment})
+    what = f"{ranks} ranks, {layout} {' '.join(more)} {environment or ''}"
     check(done.returncode == expect, f"{what}: exit {done.returncode}, expected {expect}: {done.stderr.strip()[:300]}")
     if done.returncode in (0, 1):
         answer = json.loads(done.stdout)
         check(answer["verified"] is (expect == 0), f"{what}: verified {answer['verified']}")
         check(answer["measured"]["peak_bytes"] == answer["predicted"]["peak_bytes"], f"{what}: peak is not as predicted")
+        return answer
+    return None
 
 
 def layouts():
@@ -59,6 +64,67 @@ def inject():
                           ("stale_gather", "tp=2,sp=1")):
         verify(2, layout, "--inject", fault, expect=1)
     verify(2, "pp=2", "--inject", "wrong_dp_average", expect=2)
+
+
+BESIDE = "tp=2,sp=1,dp=2,zero=1,overlap_dp=1,overlap_tp=1"
+PIPELINE = "pp=2,vpp=2,overlap_p2p=1,dp=2,overlap_dp=1"
+
+
+def small_buckets():
+    """A catalog in which gradients are reduced layer by layer even in a model of 160,000 parameters."""
+    folder = os.path.join(os.path.dirname(MODEL), "..", "..", "catalog", "profiles")
+    text = open(os.path.join(folder, "plait.ini"), encoding="utf-8").read()
+    os.makedirs("catalog/profiles", exist_ok=True)
+    with open("catalog/profiles/plait.ini", "w", encoding="utf-8") as file:
+        file.write(re.sub("(?m)^bucket_elements = .*$", "bucket_elements = 1000", text))
+    return ("--catalog", os.path.abspath("catalog"), "--seq", "8", "--global-batch", "4")
+
+
+def check_used(used, communicators, arena):
+    """Each phase has added what the emulation takes for it (tests/emu/stream.hh); cuBLAS gets 32 MiB and kernels 32 MiB from us."""
+    mib = 1 << 20
+    check(used["context"] == 301 * mib and used["workspace"] == used["context"] + (7 + 64) * mib, f"opened: {used}")
+    made = used["communicators"] - used["workspace"]
+    check(0 <= made - communicators * 67 * mib < 4096, f"{communicators} communicators: {used}")
+    check(used["arena"] - used["communicators"] == arena, f"an arena of {arena}: {used}")
+    check(used["arena"] <= used["first_step"] <= used["end"] < used["arena"] + mib, f"steps take no memory: {used}")
+
+
+def beside():
+    """Collectives beside compute: right in whatever order the streams come, faults found, and timed on their own stream."""
+    small = small_buckets()
+    for order in ("late", "early"):
+        answer = verify(4, BESIDE, *small, PLAIT_EMU_ORDER=order)
+        verify(4, PIPELINE, *small, PLAIT_EMU_ORDER=order)
+    verify(2, "dp=2,zero=1,overlap_dp=1", *small, "--inject", "stale_gather", expect=1)
+    # 48 small arrays from the host in a step, which runs ahead of the device: more than there are slots
+    verify(1, "mbs=1", "--seq", "8", "--global-batch", "16", PLAIT_EMU_ORDER="late")
+    if answer is not None:
+        check_used(answer["measured"]["driver_used_bytes"], 3, answer["measured"]["peak_bytes"])
+        for op in answer["ops"]:
+            moves = op["kind"] in ("all_reduce", "all_gather", "reduce_scatter")
+            check(moves or op["measured_s"] == op["exposed_s"], f"{op['kind']}: {op['exposed_s']} of {op['measured_s']} s exposed")
+            check(op["exposed_s"] >= 0 and op["measured_s"] > 0, f"{op['kind']}: {op}")
+        # one reduction of all gradients and one gather of all parameters per rank and step, whatever their pieces; before
+        # the first layer's products a step gathers, and reduces, nothing that depends on the pieces
+        counts = {op["kind"]: op["count"] for op in answer["ops"]}
+        plain = verify(4, "tp=2,sp=1,dp=2,zero=1", *small)
+        check(plain is not None and counts == {op["kind"]: op["count"] for op in plain["ops"]}, f"counts differ: {counts}")
+    slices = subprocess.run(command(4, BESIDE, "--slice", *small, "--machine", "hgx-h100", "--steps", "1", "--warmup", "0"),
+                            capture_output=True, text=True, timeout=60)
+    check(slices.returncode == 0 and "taken as 0" in slices.stderr, f"slice: exit {slices.returncode}: {slices.stderr}")
+
+
+def events():
+    """Without any one of the waits between streams the split is not the same function: --verify says no."""
+    small = small_buckets()
+    compute, tp, dp, send_back, receive, receive_back = 0, 1, 5, 7, 8, 9
+    for layout, ranks, done, waiting, order in (
+            (BESIDE, 4, dp, compute, "late"), (BESIDE, 4, compute, dp, "early"), (BESIDE, 4, tp, compute, "late"),
+            (BESIDE, 4, compute, tp, "early"), ("pp=2,vpp=2,overlap_p2p=1", 2, send_back, compute, "late"),
+            ("pp=2", 2, compute, send_back, "early"), ("pp=2", 2, receive, compute, "late"),
+            ("pp=2", 2, compute, receive_back, "early")):
+        verify(ranks, layout, *small, expect=1, PLAIT_EMU_ORDER=order, PLAIT_EMU_DROP=f"{done}>{waiting}")
 
 
 PEAK_LAYOUTS = (
@@ -207,6 +273,16 @@ def watchdog():
     lines = done.stderr.strip().splitlines()
     check(done.returncode == 3 and len(lines) == 1 and "remote process exited" in lines[0] and "step" in lines[0],
           f"watchdog: exit {done.returncode}, said {lines}")
+    # a step that takes longer than nothing may happen: the host waits, the device gets on
+    for factor in (24, 60, 150):  # hosts differ
+        done = subprocess.run(command(2, "dp=2", "--seq", "8", "--global-batch", "4", "--steps", "1", "--warmup", "0", "--timeout",
+                                      "2s", "--json"), capture_output=True, text=True, timeout=120,
+                              env={**os.environ, "PLAIT_TEST_SLOW_RANK": f"0:{factor}"})
+        check(done.returncode == 0, f"long steps: exit {done.returncode}, said {done.stderr}")
+        took = json.loads(done.stdout)["measured"]["step_s"] if done.returncode == 0 else 0
+        if took > 2 or failures:
+            break
+    check(took > 2, f"long steps took {took} s only")
 
 
 def slices():
@@ -235,5 +311,6 @@ if shutil.which("mpirun") is None:
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     {"layouts": layouts, "pairs": pairs, "inject": inject, "faults": faults, "memory": memory, "memory_all": memory_all,
-     "absent": absent, "torchrun": torchrun, "slices": slices, "watchdog": watchdog}[WHAT]()
+     "absent": absent, "torchrun": torchrun, "slices": slices, "watchdog": watchdog,
+     "beside": beside, "events": events}[WHAT]()
 sys.exit(1 if failures else 0)

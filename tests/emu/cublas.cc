@@ -87,7 +87,7 @@ cublasGemmStridedBatchedEx (cublasHandle_t handle, cublasOperation_t op_a, cubla
   if (m < 0 || n < 0 || k < 0 || lda < (turn_a ? k : m) || ldb < (turn_b ? n : k) || ldc < m
       || type_a != type_b || compute != CUBLAS_COMPUTE_32F)
     return CUBLAS_STATUS_INVALID_VALUE;
-  emu_enqueue_until (handle->stream, [=] {
+  emu_enqueue (handle->stream, [=] {
     for (int i = 0; i < batch; i++) {
       const std::vector<float> left = unpack (a, type_a, turn_a, m, k, lda, i * stride_a);
       const std::vector<float> right = unpack (b, type_b, !turn_b, n, k, ldb, i * stride_b);
@@ -101,7 +101,6 @@ cublasGemmStridedBatchedEx (cublasHandle_t handle, cublasOperation_t op_a, cubla
           put (c, type_c, at, scale * sum + (keep != 0 ? keep * get (c, type_c, at) : 0));
         }
     }
-    return true;
   });
   return CUBLAS_STATUS_SUCCESS;
 }

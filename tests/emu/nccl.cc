@@ -1,12 +1,14 @@
 /* tests/emu/nccl.cc - collectives and messages of nccl.h over MPI.
  *
  * As with NCCL, work of one communicator is done in the order in which it was given, whatever its
- * stream, and a send ends when it is received. $PLAIT_EMU_NCCL_FAIL=N: the N-th piece of work fails
+ * stream, and a send ends when it is received; its buffer is read when the other side is there, and
+ * what is received into has no value until then. $PLAIT_EMU_NCCL_FAIL=N: the N-th piece of work fails
  * as if another rank had gone.
  */
 #include "tests/emu/stream.hh"
 
 #include <cuda_bf16.h>
+#include <math.h>
 #include <mpi.h>
 #include <nccl.h>
 #include <stdlib.h>
@@ -160,14 +162,16 @@ write_floats (void *to, const std::vector<float> &from, ncclDataType_t type)
 /* Host copies: what MPI reads and writes is not device memory. */
 struct Piece {
   std::vector<float> in, out;
-  MPI_Request request;
-  bool started = false;
+  MPI_Request request, ready;
+  bool started = false, met = false;
+  char token;
 };
 
-/* @start fills the piece and starts MPI; @finish takes the result. */
+/* @start fills the piece and starts MPI; @finish takes the result. @meet, of messages, starts MPI
+ * when the other side is there. */
 static ncclResult_t
 give (ncclComm_t comm, cudaStream_t stream, std::function<void (Piece &)> start,
-      std::function<void (Piece &)> finish)
+      std::function<void (Piece &)> finish, std::function<void (Piece &)> meet = nullptr)
 {
   auto piece = std::make_shared<Piece> ();
   uint64_t number = comm->given++;
@@ -187,6 +191,13 @@ give (ncclComm_t comm, cudaStream_t stream, std::function<void (Piece &)> start,
     if (!piece->started)
       start (*piece);
     piece->started = true;
+    if (meet && !piece->met) {
+      MPI_Test (&piece->ready, &done, MPI_STATUS_IGNORE);
+      if (!done)
+        return false;
+      piece->met = true;
+      meet (*piece);
+    }
     MPI_Test (&piece->request, &done, MPI_STATUS_IGNORE);
     if (!done)
       return false;
@@ -275,11 +286,12 @@ ncclSend (const void *in, size_t count, ncclDataType_t type, int peer, ncclComm_
 {
   return give (
       comm, stream,
+      [=] (Piece &p) { MPI_Irecv (&p.token, 1, MPI_CHAR, peer, 1, comm->mpi, &p.ready); },
+      [] (Piece &) {},
       [=] (Piece &p) {
         p.in = read_floats (in, count, type);
         MPI_Issend (p.in.data (), (int)count, MPI_FLOAT, peer, 0, comm->mpi, &p.request);
-      },
-      [] (Piece &) {});
+      });
 }
 
 ncclResult_t
@@ -289,8 +301,11 @@ ncclRecv (void *out, size_t count, ncclDataType_t type, int peer, ncclComm_t com
   return give (
       comm, stream,
       [=] (Piece &p) {
+        write_floats (out, std::vector<float> (count, NAN), type);
+        p.token = 0;
+        MPI_Isend (&p.token, 1, MPI_CHAR, peer, 1, comm->mpi, &p.ready);
         p.out.resize (count);
         MPI_Irecv (p.out.data (), (int)count, MPI_FLOAT, peer, 0, comm->mpi, &p.request);
       },
-      [=] (Piece &p) { write_floats (out, p.out, type); });
+      [=] (Piece &p) { write_floats (out, p.out, type); }, [] (Piece &) {});
 }

@@ -17,11 +17,11 @@ typedef enum {
 typedef enum { ncclSum = 0, ncclMax = 2 } ncclRedOp_t;
 typedef enum { ncclFloat = 7, ncclBfloat16 = 9 } ncclDataType_t;
 typedef struct {
-  int blocking;
+  int blocking, maxCTAs;
 } ncclConfig_t;
 #define NCCL_CONFIG_INITIALIZER                                                                    \
   {                                                                                                \
-    1                                                                                              \
+    1, 0                                                                                           \
   }
 #define NCCL_SPLIT_NOCOLOR -1
 ncclResult_t ncclGetVersion (int *version);

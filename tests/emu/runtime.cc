@@ -13,22 +13,26 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <string>
 #include <vector>
 
 #define POISON         0xff              /* as fp32 and as bf16 this is not a number */
 #define POISONED_BYTES ((size_t)1 << 20) /* pages that nobody touches cost nothing */
 #define TOTAL_BYTES    ((size_t)4 << 30)
+#define TURN_S         0.02
 #define ALIGNMENT      256 /* of cudaMalloc */
 
 uint64_t emu_block, emu_n_blocks;
 
 struct CUstream_st {
   std::deque<std::function<bool ()> > work;
+  int number; /* in the order of creation */
 };
 
 struct CUevent_st {
   uint64_t recorded = 0, passed = 0; /* which record */
   double seconds = 0;                /* of the last one passed */
+  int stream = -1;                   /* where it was last recorded */
 };
 
 struct Region {
@@ -57,6 +61,14 @@ setting (const char *name, const char *fallback)
   return text != NULL ? text : fallback;
 }
 
+static double
+clock_s ()
+{
+  struct timespec now;
+  clock_gettime (CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
 static uint32_t
 roll (uint32_t below)
 {
@@ -73,18 +85,31 @@ protect (int how)
     mprotect (entry.second.pages, entry.second.page_bytes, how);
 }
 
-/* Runs pieces of work of streams picked at random until none can go on. FALSE: nothing went on. */
-static bool
-progress ()
+/* Which of @able to try: any, or the first made (compute) as far as it comes, or the last ones. */
+static size_t
+choose (size_t n_able)
 {
+  static const std::string order = setting ("PLAIT_EMU_ORDER", "random");
+  return order == "late" ? 0 : order == "early" ? n_able - 1 : roll ((uint32_t)n_able);
+}
+
+/* Runs pieces of work of streams until none can go on, or until @asked has none: others wait as long
+ * as they may where $PLAIT_EMU_ORDER is late; not for long, as who asks a device is answered at once.
+ * FALSE: nothing went on. */
+static bool
+progress (const CUstream_st *asked = NULL)
+{
+  static const bool is_late = std::string (setting ("PLAIT_EMU_ORDER", "")) == "late";
   bool moved = false;
   std::vector<CUstream_st *> able (streams);
   if (std::all_of (streams.begin (), streams.end (),
                    [] (const CUstream_st *s) { return s->work.empty (); }))
     return false;
   protect (PROT_READ | PROT_WRITE);
-  while (!able.empty ()) {
-    size_t pick = roll ((uint32_t)able.size ());
+  const double until_s = clock_s () + TURN_S;
+  while (!able.empty () && clock_s () < until_s
+         && !(is_late && asked != NULL && asked->work.empty ())) {
+    size_t pick = choose (able.size ());
     CUstream_st *stream = able[pick];
     if (!stream->work.empty () && stream->work.front () ()) {
       stream->work.pop_front ();
@@ -104,11 +129,29 @@ emu_enqueue_until (cudaStream_t stream, std::function<bool ()> work)
   stream->work.push_back (work);
 }
 
+/* $PLAIT_TEST_SLOW_RANK=RANK:FACTOR: that rank's device takes FACTOR times as long for kernels. */
+static double
+slowdown ()
+{
+  unsigned rank = 0;
+  double factor = 1;
+  const char *own = setting ("OMPI_COMM_WORLD_RANK", setting ("RANK", "0"));
+  return sscanf (setting ("PLAIT_TEST_SLOW_RANK", ""), "%u:%lf", &rank, &factor) == 2
+                 && rank == (unsigned)atoi (own)
+             ? factor
+             : 1;
+}
+
 void
 emu_enqueue (cudaStream_t stream, std::function<void ()> work)
 {
+  static const double factor = slowdown ();
   stream->work.push_back ([=] {
+    double start_s = clock_s ();
     work ();
+    double end_s = start_s + factor * (clock_s () - start_s);
+    while (factor > 1 && clock_s () < end_s)
+      ;
     return true;
   });
 }
@@ -149,7 +192,7 @@ int
 emu_is_intact (void)
 {
   bool intact = true;
-  progress ();
+  cudaDeviceSynchronize ();
   protect (PROT_READ);
   for (auto &entry : regions) {
     const Region &r = entry.second;
@@ -274,24 +317,62 @@ cudaMemsetAsync (void *memory, int value, size_t bytes, cudaStream_t stream)
   return cudaSuccess;
 }
 
-/* What is copied from the host is what is there now: the driver stages pageable memory. */
+static std::map<const char *, size_t> locked; /* page-locked host memory */
+
+cudaError_t
+cudaMallocHost (void **out, size_t bytes)
+{
+  *out = malloc (bytes);
+  locked[(char *)*out] = bytes;
+  return *out != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t
+cudaFreeHost (void *memory)
+{
+  cudaDeviceSynchronize ();
+  locked.erase ((char *)memory);
+  free (memory);
+  return cudaSuccess;
+}
+
+static bool
+is_locked (const char *from, size_t bytes)
+{
+  for (auto &entry : locked)
+    if (from >= entry.first && from + bytes <= entry.first + entry.second)
+      return true;
+  return false;
+}
+
+/* What is copied from pageable host memory is what is there now, as the driver stages it; from
+ * page-locked memory what is there when the copy's turn has come. */
 cudaError_t
 cudaMemcpyAsync (void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream)
 {
   std::vector<char> staged;
-  if (kind == cudaMemcpyHostToDevice)
+  if (kind == cudaMemcpyHostToDevice && !is_locked ((const char *)from, bytes))
     staged.assign ((const char *)from, (const char *)from + bytes);
   emu_enqueue_until (stream, [=] {
-    memmove (to, kind == cudaMemcpyHostToDevice ? staged.data () : from, bytes);
+    memmove (to, staged.empty () ? from : staged.data (), bytes);
     return true;
   });
   return cudaSuccess;
 }
 
 cudaError_t
-cudaStreamCreateWithFlags (cudaStream_t *out, unsigned)
+cudaDeviceGetStreamPriorityRange (int *least, int *greatest)
+{
+  *least = 0;
+  *greatest = -5; /* as on real ones: lower numbers go first */
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaStreamCreateWithPriority (cudaStream_t *out, unsigned, int)
 {
   *out = new CUstream_st;
+  (*out)->number = (int)streams.size ();
   streams.push_back (*out);
   return cudaSuccess;
 }
@@ -304,20 +385,44 @@ cudaStreamDestroy (cudaStream_t stream)
   return cudaSuccess;
 }
 
+/* Somebody asks whether something is done: what can go on does. */
+static void
+wait_a_while (const CUstream_st *stream)
+{
+  static unsigned idle; /* times in a row that nothing went on */
+  idle = progress (stream) ? 0 : std::min (idle + 1, 5u);
+  if (idle > 0)
+    usleep (10u << idle); /* other ranks want the core */
+}
+
 cudaError_t
 cudaStreamQuery (cudaStream_t stream)
 {
-  static unsigned idle; /* times in a row that nothing went on */
-  idle = progress () ? 0 : std::min (idle + 1, 5u);
   if (!stream->work.empty ())
-    usleep (20u << idle); /* other ranks want the core */
+    wait_a_while (stream);
   return stream->work.empty () ? cudaSuccess : cudaErrorNotReady;
+}
+
+/* $PLAIT_EMU_DROP="A>B": stream B does not wait for what was recorded on stream A. */
+static const std::string &
+dropped ()
+{
+  static const std::string what = setting ("PLAIT_EMU_DROP", "");
+  return what;
+}
+
+static bool
+is_dropped (const CUstream_st *stream, const CUevent_st *event)
+{
+  return dropped () == std::to_string (event->stream) + ">" + std::to_string (stream->number);
 }
 
 cudaError_t
 cudaStreamWaitEvent (cudaStream_t stream, cudaEvent_t event, unsigned)
 {
   uint64_t record = event->recorded;
+  if (is_dropped (stream, event))
+    return cudaSuccess;
   emu_enqueue_until (stream, [=] { return event->passed >= record; });
   return cudaSuccess;
 }
@@ -343,13 +448,22 @@ cudaEventDestroy (cudaEvent_t event)
 }
 
 cudaError_t
+cudaEventQuery (cudaEvent_t event)
+{
+  if (event->passed < event->recorded)
+    wait_a_while (streams[(size_t)event->stream]);
+  return event->passed >= event->recorded ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t
 cudaEventRecord (cudaEvent_t event, cudaStream_t stream)
 {
   uint64_t record = ++event->recorded;
+  event->stream = stream->number;
   emu_enqueue_until (stream, [=] {
-    struct timespec now;
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    event->seconds = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    if (record < event->passed)
+      return true; /* recorded again since, and passed there */
+    event->seconds = clock_s ();
     event->passed = record;
     return true;
   });
@@ -359,7 +473,7 @@ cudaEventRecord (cudaEvent_t event, cudaStream_t stream)
 cudaError_t
 cudaEventElapsedTime (float *out_ms, cudaEvent_t from, cudaEvent_t to)
 {
+  bool ready = from->passed == from->recorded && to->passed == to->recorded;
   *out_ms = (float)((to->seconds - from->seconds) * 1e3);
-  return from->passed == from->recorded && to->passed == to->recorded ? cudaSuccess
-                                                                      : cudaErrorNotReady;
+  return ready || !dropped ().empty () ? cudaSuccess : cudaErrorNotReady; /* results are to tell */
 }

@@ -4,6 +4,8 @@
 #include <functional>
 /* @work returns TRUE when it is done; FALSE: try again when something else has moved. */
 void emu_enqueue_until (cudaStream_t stream, std::function<bool ()> work);
+/* The same for a kernel: done when it has run. */
+void emu_enqueue (cudaStream_t stream, std::function<void ()> work);
 /* Device memory that libraries take for themselves, or give back. */
 void emu_take (long long bytes);
 /* Figures that tests know again; odd ones, so that sums tell what is in them. */
