@@ -105,4 +105,14 @@ typedef enum {
  */
 gboolean cost_memory_may_fit (const CostMemoryPlan *plan, const ModelArch *arch,
                               const CostBlockKinds *kinds, CostKept kept, double most_need_bytes);
+
+/*
+ * Seconds that the layers of the model must recompute at least, all together in one micro-batch, so
+ * that every stage needs at most @most_need_bytes, when each layer recomputes as the template's
+ * blocks do or not at all, however they are cut into stages (as above). @extra_s: by kind of block,
+ * what recomputing one adds to a micro-batch. 0: none, or not known.
+ */
+double cost_memory_least_recompute_s (const CostMemoryPlan *plan, const ModelArch *arch,
+                                      const CostBlockKinds *kinds, const double *extra_s,
+                                      double most_need_bytes);
 G_END_DECLS

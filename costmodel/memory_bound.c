@@ -20,6 +20,7 @@ typedef struct {
   double kept[COST_MAX_RUN_KINDS];   /* of one layer and micro-batch, in need */
   double layers[COST_MAX_RUN_KINDS];
   double mean_states, mean_kept, least_kept, most_kept, n_layers;
+  double kept_ratio; /* need of a byte that is kept, at least */
   double around;     /* beside the layers on every rank */
   double first_more; /* on the first and the last rank, beyond that */
   double last_more;
@@ -87,14 +88,15 @@ bound_layers (Bound *bound, const CostMemoryPlan *plan, const ModelArch *arch,
 {
   const CostNumbers *numbers = plan->tmpl->context.numbers;
   /* activations of experts count by the hottest rank: no less than by the mean one */
-  double kept_ratio = changing_ratio + ratio * MIN (numbers->memory.imbalance_ratio - 1, 0);
+  bound->kept_ratio
+      = MAX (changing_ratio + ratio * MIN (numbers->memory.imbalance_ratio - 1, 0), 0);
   for (guint run = 0; run < arch->n_runs; run++)
     bound->layers[kinds->kind_of_run[run]] += arch->runs[run].count;
   for (guint kind = 0; kind < bound->n_kinds; kind++) {
     const CostBlock *block = &plan->tmpl->plain_blocks[kind];
     double states = states_need (plan, ratio, changing_ratio, real (block->weight_count),
                                  real (block->expert_weight_count));
-    double bytes = MAX (kept_ratio, 0) * least_kept_bytes (plan, kind, kept);
+    double bytes = bound->kept_ratio * least_kept_bytes (plan, kind, kept);
     bound->states[kind] = states;
     bound->kept[kind] = bytes;
     bound->least_kept = kind == 0 ? bytes : MIN (bound->least_kept, bytes);
@@ -131,23 +133,43 @@ bound_around (Bound *bound, const CostMemoryPlan *plan, CostKept kept, double ra
     bound->first_more -= changing_ratio * (first - work);
 }
 
-/* Micro-batches in flight of rank @rank's layers. Interleaved ranks have p of every chunk and so
- * many more of the first, or fewer of the last, which has a (vpp)th of the layers, give or take
- * one: *out_more per layer of the smallest or largest kind, less *out_beside. */
-static double
-in_flight (const Bound *bound, const CostStageMap *map, guint64 microbatches, guint32 rank,
-           double *out_more, double *out_beside)
+/* Micro-batches in flight of a rank's layers. */
+typedef struct {
+  double each; /* of every layer */
+  double most; /* of the layer that has the most: one of the first chunk */
+  double more; /* need per layer beyond, less @beside */
+  double beside;
+} Flight;
+
+/* Interleaved ranks have p of every chunk and so many more of the first, or fewer of the last, which
+ * has a (vpp)th of the layers, give or take one: counted as of the smallest or largest kind. */
+static Flight
+in_flight (const Bound *bound, const CostStageMap *map, guint64 microbatches, guint32 rank)
 {
   double all
       = real (model_schedule_in_flight (map->schedule, map->pp, map->vpp, microbatches, rank));
   double vpp = map->vpp, further = all - (double)map->pp * vpp;
-  *out_more = *out_beside = 0;
   if (map->vpp == 1)
-    return all;
+    return (Flight){ .each = all, .most = all };
   double kept = further >= 0 ? bound->least_kept : bound->most_kept;
-  *out_more = further * kept / vpp;
-  *out_beside = (further >= 0 ? further : -further) * kept * (vpp - 1) / vpp;
-  return map->pp;
+  return (Flight){ .each = map->pp,
+                   .most = map->pp + MAX (further, 0),
+                   .more = further * kept / vpp,
+                   .beside = fabs (further) * kept * (vpp - 1) / vpp };
+}
+
+static double
+mean_layer (const Bound *bound, const Flight *flight)
+{
+  return bound->mean_states + flight->each * bound->mean_kept + flight->more;
+}
+
+/* For the layers of @rank. */
+static double
+room_of (const Bound *bound, const Flight *flight, guint32 rank, guint32 pp, double limit)
+{
+  return limit - bound->around + flight->beside - (rank == 0 ? bound->first_more : 0)
+         - (rank + 1 == pp ? bound->last_more : 0);
 }
 
 /* What can be told without looking at every rank. */
@@ -162,13 +184,13 @@ static Room
 room_at_a_glance (const Bound *bound, const CostMemoryPlan *plan, double limit)
 {
   const CostStageMap *map = plan->map;
-  double more[2], beside[2], layers[2];
+  double beside[2], layers[2];
   if (bound->n_kinds > 1)
     return ROOM_UNKNOWN;
   for (guint end = 0; end < 2; end++) {
-    double flight
-        = in_flight (bound, map, plan->microbatches, end * (map->pp - 1), &more[end], &beside[end]);
-    layers[end] = bound->mean_states + flight * bound->mean_kept + more[end];
+    Flight flight = in_flight (bound, map, plan->microbatches, end * (map->pp - 1));
+    beside[end] = flight.beside;
+    layers[end] = mean_layer (bound, &flight);
   }
   if (!(layers[1] > 0))
     return ROOM_ENOUGH;
@@ -190,15 +212,13 @@ has_room (const Bound *bound, const CostMemoryPlan *plan, double limit)
   for (guint kind = 0; kind < bound->n_kinds; kind++)
     weights[kind] = INFINITY;
   for (guint32 rank = 0; rank < map->pp; rank++) {
-    double more, beside, least = INFINITY;
-    double flight = in_flight (bound, map, plan->microbatches, rank, &more, &beside);
-    double mean = bound->mean_states + flight * bound->mean_kept + more;
-    double room = limit - bound->around + beside - (rank == 0 ? bound->first_more : 0)
-                  - (rank + 1 == map->pp ? bound->last_more : 0);
+    Flight flight = in_flight (bound, map, plan->microbatches, rank);
+    double mean = mean_layer (bound, &flight), least = INFINITY;
+    double room = room_of (bound, &flight, rank, map->pp, limit);
     if (bound->n_kinds == 1)
       least = mean;
     for (guint kind = 0; kind < bound->n_kinds && bound->n_kinds > 1; kind++) {
-      double layer = bound->states[kind] + flight * bound->kept[kind] + more;
+      double layer = bound->states[kind] + flight.each * bound->kept[kind] + flight.more;
       least = MIN (least, layer);
       weights[kind] = MIN (weights[kind], layer / mean);
     }
@@ -213,23 +233,99 @@ has_room (const Bound *bound, const CostMemoryPlan *plan, double limit)
   return rooms >= wanted * (1 - ROUNDING);
 }
 
-gboolean
-cost_memory_may_fit (const CostMemoryPlan *plan, const ModelArch *arch, const CostBlockKinds *kinds,
-                     CostKept kept, double most_need_bytes)
+/* What a layer in use counts, and may save, in need. */
+typedef struct {
+  double states, changing; /* ratios */
+} Ratios;
+
+/* FALSE: nothing is known of such a plan. */
+static gboolean
+plan_ratios (const CostMemoryPlan *plan, Ratios *out)
 {
   const CostContext *context = &plan->tmpl->context;
   const CostProfileNumbers *numbers = &context->numbers->profile;
   gboolean grows = context->profile->expandable_segments;
-  double ratio = grows ? 1 : numbers->need_ratio;
-  double changing_ratio = grows ? 1 : numbers->need_ratio + numbers->need_changing_ratio - 1;
   ModelScheduleKind schedule = plan->map->schedule;
+  out->states = grows ? 1 : numbers->need_ratio;
+  out->changing = grows ? 1 : numbers->need_ratio + numbers->need_changing_ratio - 1;
+  return (schedule == MODEL_SCHEDULE_1F1B || schedule == MODEL_SCHEDULE_INTERLEAVED)
+         && plan->layout->layers_on_gpu == 0 && out->states > 0 && out->changing >= 0;
+}
+
+static double
+limit_of (double most_need_bytes)
+{
+  return most_need_bytes * (1 + ROUNDING) + ROUNDING_BYTES;
+}
+
+gboolean
+cost_memory_may_fit (const CostMemoryPlan *plan, const ModelArch *arch, const CostBlockKinds *kinds,
+                     CostKept kept, double most_need_bytes)
+{
   Bound bound = { .n_kinds = plan->tmpl->n_kinds };
-  if ((schedule != MODEL_SCHEDULE_1F1B && schedule != MODEL_SCHEDULE_INTERLEAVED)
-      || !(ratio > 0 && changing_ratio >= 0))
+  Ratios ratios;
+  if (!plan_ratios (plan, &ratios))
     return TRUE;
-  bound_layers (&bound, plan, arch, kinds, kept, ratio, changing_ratio);
-  bound_around (&bound, plan, kept, ratio, changing_ratio);
-  double limit = most_need_bytes * (1 + ROUNDING) + ROUNDING_BYTES;
+  bound_layers (&bound, plan, arch, kinds, kept, ratios.states, ratios.changing);
+  bound_around (&bound, plan, kept, ratios.states, ratios.changing);
+  double limit = limit_of (most_need_bytes);
   Room room = room_at_a_glance (&bound, plan, limit);
   return room == ROOM_UNKNOWN ? has_room (&bound, plan, limit) : room == ROOM_ENOUGH;
+}
+
+/* Bytes of need that a second of recompute saves at most, of one micro-batch; 0: none is known to
+ * cost anything. */
+static double
+saved_per_s (const CostMemoryPlan *plan, const double *extra_s, double kept_ratio)
+{
+  double most = 0;
+  for (guint kind = 0; kind < plan->tmpl->n_kinds; kind++) {
+    double plain = real (plan->tmpl->plain_blocks[kind].memory.kept_bytes);
+    double saved = kept_ratio * (plain - real (cost_recomputed_kept_bytes (plan->tmpl, kind)));
+    if (!(extra_s[kind] > 0))
+      return 0;
+    most = MAX (most, saved / extra_s[kind]);
+  }
+  return most;
+}
+
+/*
+ * On rank r layers that recompute nothing need a(r) bytes each, weighed as above, and recompute
+ * saves b(r) bytes a second: those beyond its room, y(r) in all, take (a(r)·y(r) − room) / b(r)
+ * seconds at least. All ranks' rooms are filled first, then the rank where a layer costs least.
+ */
+double
+cost_memory_least_recompute_s (const CostMemoryPlan *plan, const ModelArch *arch,
+                               const CostBlockKinds *kinds, const double *extra_s,
+                               double most_need_bytes)
+{
+  const CostStageMap *map = plan->map;
+  Bound bound = { .n_kinds = plan->tmpl->n_kinds };
+  Ratios ratios;
+  if (plan->uniform > 1 || !plan_ratios (plan, &ratios))
+    return 0;
+  bound_layers (&bound, plan, arch, kinds, COST_KEPT_PLAIN, ratios.states, ratios.changing);
+  bound_around (&bound, plan, COST_KEPT_EITHER, ratios.states, ratios.changing);
+  double limit = limit_of (most_need_bytes), rooms = 0, wanted = 0, least_s = INFINITY;
+  double saved = saved_per_s (plan, extra_s, bound.kept_ratio);
+  double weights[COST_MAX_RUN_KINDS];
+  for (guint kind = 0; kind < bound.n_kinds; kind++)
+    weights[kind] = INFINITY;
+  for (guint32 rank = 0; rank < map->pp; rank++) {
+    Flight flight = in_flight (&bound, map, plan->microbatches, rank);
+    double mean = mean_layer (&bound, &flight);
+    double room = room_of (&bound, &flight, rank, map->pp, limit);
+    if (!(mean > 0))
+      return 0;
+    for (guint kind = 0; kind < bound.n_kinds && bound.n_kinds > 1; kind++) {
+      double layer = bound.states[kind] + flight.each * bound.kept[kind] + flight.more;
+      weights[kind] = MIN (weights[kind], layer / mean);
+    }
+    rooms += MAX (room, 0) / mean;
+    least_s = MIN (least_s, mean / (flight.most * saved));
+  }
+  for (guint kind = 0; kind < bound.n_kinds; kind++)
+    wanted += bound.layers[kind] * (bound.n_kinds == 1 ? 1 : weights[kind]);
+  double beyond = wanted * (1 - ROUNDING) - rooms;
+  return beyond > 0 && saved > 0 ? beyond * least_s : 0;
 }

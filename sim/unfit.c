@@ -83,6 +83,30 @@ sim_worker_fitting_slots (SimWorker *worker, const SimShape *shape, CostKept kep
   return fitting;
 }
 
+double
+sim_worker_least_recompute_s (SimWorker *worker, const SimShape *shape, const SimSlot *slot)
+{
+  const CostProblem *problem = worker->shared->problem;
+  ModelLayout *layout = &worker->layout;
+  double extra_s[COST_MAX_RUN_KINDS];
+  CostMemoryPlan plan;
+  CostShards shards;
+
+  if (!is_bounded (worker, shape->pipeline))
+    return 0;
+  sim_shape_apply (shape, shape->pipeline, layout);
+  layout->zero = slot->zero;
+  layout->hsdp = slot->hsdp;
+  cost_template_recompute_s (worker->tmpl, layout->schedule, extra_s);
+  cost_placement_shards (&shards, layout);
+  cost_memory_plan_init (&plan, worker->tmpl, layout,
+                         model_layout_microbatches (layout, problem->job), &shards,
+                         &shape->pipeline->map);
+  return cost_memory_least_recompute_s (
+      &plan, problem->arch, &worker->shared->space->kinds, extra_s,
+      sim_worker_most_need_bytes (worker, cost_need_sigma (problem, layout, worker->tmpl)));
+}
+
 /* Keeps the slots in @bits. */
 static void
 keep_slots (SimShape *shape, guint32 bits)

@@ -18,7 +18,7 @@ typedef struct {
 
 /* What ranking a family finds and visiting it needs again. */
 typedef struct {
-  CostTemplate tmpl;
+  CostTemplate *tmpl; /* (borrowed) one of templates below, unset before */
   guint n_shapes;
   SimShape *shapes; /* (owned) that may fit */
 } SimPriced;
@@ -30,7 +30,8 @@ typedef struct {
   const SimSearchOptions *options;
   SimRanked *ranked; /* (owned) one per family; each is written by one thread, then sorted */
   SimPriced *priced; /* (owned) (nullable) by family: what ranking has found, while it is small */
-  atomic_uint next;  /* family, then pending candidate, to take */
+  CostTemplate *templates; /* (owned) (nullable) by family; large, so not cleared */
+  atomic_uint next;        /* family, then pending candidate, to take */
   /* layouts whose memory cannot do are left out unseen: not exhaustive, and not asked what is
    * nearest to fitting */
   gboolean skips_unfit;
@@ -49,11 +50,10 @@ typedef struct {
   ModelLayout layout;
 } SimNear;
 
-/* A placement kept for the templates and families that share its groups. */
+/* Of a placement kept for the templates and families that share its groups. */
 typedef struct {
   guint32 tp, cp, ep, etp, pp, hsdp; /* tp 0: empty */
   guint64 template_serial;           /* the template whose sizes it has */
-  CostPlacement placement;
 } SimPlaced;
 
 /* The need at which the risk is the most that is accepted, for layouts of one spread. */
@@ -82,8 +82,12 @@ typedef struct {
   CostTemplate *tmpl;      /* (borrowed) own_tmpl, or what ranking has priced */
   CostTemplate *own_tmpl;  /* (owned) */
   CostGemmMemo *gemm_memo; /* (owned) */
+  /* the family priced last, for others with the same groups */
+  const CostTemplate *last_tmpl; /* (borrowed) (nullable) */
+  SimFamily last_family;
   ModelLayout layout;
-  SimPlaced *placed; /* (owned) direct-mapped cache */
+  SimPlaced *placed;         /* (owned) direct-mapped cache */
+  CostPlacement *placements; /* (owned) of those; large, so not cleared */
   SimLimit limits[SIM_N_LIMITS];
   guint n_limits; /* ever made: the oldest goes */
   /* uneven stages */
@@ -119,6 +123,9 @@ double sim_worker_most_need_bytes (SimWorker *worker, double sigma);
 /* Slots of @shape, a bit each, that may fit with worker->layout's recompute and some cut. All of
  * them where nothing is skipped. */
 guint32 sim_worker_fitting_slots (SimWorker *worker, const SimShape *shape, CostKept kept);
+/* Seconds of a micro-batch that the layers recompute at least where @slot fits, each layer as
+ * worker->tmpl's blocks do or not at all. */
+double sim_worker_least_recompute_s (SimWorker *worker, const SimShape *shape, const SimSlot *slot);
 /* Drops worker->shapes of which no slot can fit, whatever is recomputed, and such slots. */
 void sim_worker_drop_unfit (SimWorker *worker);
 
