@@ -130,7 +130,7 @@ double cost_template_least_s (const CostProblem *problem, const CostTemplate *tm
  * The same for one pipeline, however its layers are cut into stages: 1F1B's makespan is at least
  * what chains of the schedule add up to on average, weighted so that it does not matter which rank
  * has the work (evaluate_bound.c). Of @layout also: pp, vpp, dp and schedule. @more_s: what all
- * layers together take longer, of one micro-batch, than blocks do (cost_memory_least_recompute_s).
+ * layers together take longer, of one micro-batch, than blocks do (cost_room_least_recompute_s).
  */
 double cost_template_least_cut_s (const CostProblem *problem, const CostTemplate *tmpl,
                                   const CostBlockKinds *kinds, const ModelLayout *layout,

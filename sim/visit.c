@@ -297,6 +297,7 @@ sim_worker_price_family (SimWorker *worker, const SimFamily *family, double *out
     sim_shared_fail (worker->shared, error);
     return FALSE;
   }
+  sim_worker_forget_rooms (worker);
   worker->last_tmpl = worker->tmpl;
   worker->last_family = *family;
   sim_worker_drop_unfit (worker);
@@ -311,6 +312,7 @@ use_priced (SimWorker *worker, const SimFamily *family, SimPriced *priced, doubl
   worker->layout = sim_family_layout (worker->shared->space, family);
   worker->tmpl = priced->tmpl;
   worker->tmpl->context.gemm_memo = worker->gemm_memo;
+  sim_worker_forget_rooms (worker);
   g_array_set_size (worker->shapes, 0);
   g_array_append_vals (worker->shapes, priced->shapes, priced->n_shapes);
   *out_least_s = family_least_s (worker);
@@ -326,6 +328,7 @@ price_recompute (SimWorker *worker, guint index, double *out_least_s)
 
   worker->recompute = index;
   worker->template_serial++;
+  sim_worker_forget_rooms (worker);
   worker->templates_count++;
   worker->layout.recompute = sim_space_recompute (shared->space, index);
   if (!cost_template_set_recompute (worker->tmpl, problem->arch, &shared->space->kinds,

@@ -63,6 +63,15 @@ typedef struct {
 } SimLimit;
 #define SIM_N_LIMITS 8
 
+/* What the current template and pp leave for layers, in one way to shard. */
+typedef struct {
+  SimSlot slot;
+  guint kept; /* CostKept, or one more (unfit.c) */
+  guint32 pp;
+  CostRoom room;
+} SimRoom;
+#define SIM_N_ROOMS (2 * SIM_MAX_SLOTS)
+
 /* Tier 1 of one thread. */
 typedef struct {
   SimShared *shared;
@@ -90,6 +99,8 @@ typedef struct {
   CostPlacement *placements; /* (owned) of those; large, so not cleared */
   SimLimit limits[SIM_N_LIMITS];
   guint n_limits; /* ever made: the oldest goes */
+  SimRoom rooms[SIM_N_ROOMS];
+  guint n_rooms;
   /* uneven stages */
   double *layer_s;                 /* (owned) scratch of the balance */
   guint32 *balanced, *most_layers; /* (owned) */
@@ -120,6 +131,8 @@ const CostPlacement *sim_worker_placement (SimWorker *worker);
 
 /* The need at which the risk is just acceptable: the risk grows with the need. INFINITY: any. */
 double sim_worker_most_need_bytes (SimWorker *worker, double sigma);
+/* Whenever the template's prices or recompute setting change. */
+void sim_worker_forget_rooms (SimWorker *worker);
 /* Slots of @shape, a bit each, that may fit with worker->layout's recompute and some cut. All of
  * them where nothing is skipped. */
 guint32 sim_worker_fitting_slots (SimWorker *worker, const SimShape *shape, CostKept kept);

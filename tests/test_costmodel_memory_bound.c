@@ -68,11 +68,13 @@ may_fit (const Setting *s, const CostBlockKinds *kinds, const CostTemplate *tmpl
          const ModelLayout *layout, const CostShards *shards, CostKept kept, double limit)
 {
   const CostStageMap map = { .pp = layout->pp, .vpp = layout->vpp, .schedule = layout->schedule };
+  guint64 microbatches = model_layout_microbatches (layout, &s->job);
   CostMemoryPlan plan;
+  CostRoom room;
 
-  cost_memory_plan_init (&plan, tmpl, layout, model_layout_microbatches (layout, &s->job), shards,
-                         &map);
-  return cost_memory_may_fit (&plan, s->arch, kinds, kept, limit);
+  cost_memory_plan_init (&plan, tmpl, layout, microbatches, shards, &map);
+  cost_room_init (&room, &plan, s->arch, kinds, kept, kept, limit);
+  return cost_room_may_fit (&room, &map, microbatches);
 }
 
 /* What the layers of a cut recompute in one micro-batch. */
@@ -97,13 +99,16 @@ least_recompute (const Setting *s, const CostBlockKinds *kinds, const CostTempla
                  const ModelLayout *layout, const CostShards *shards, double limit)
 {
   const CostStageMap map = { .pp = layout->pp, .vpp = layout->vpp, .schedule = layout->schedule };
-  CostMemoryPlan plan;
+  guint64 microbatches = model_layout_microbatches (layout, &s->job);
   double extra_s[COST_MAX_RUN_KINDS];
+  CostMemoryPlan plan;
+  CostRoom room;
 
-  cost_memory_plan_init (&plan, tmpl, layout, model_layout_microbatches (layout, &s->job), shards,
-                         &map);
+  cost_memory_plan_init (&plan, tmpl, layout, microbatches, shards, &map);
+  cost_room_init (&room, &plan, s->arch, kinds, COST_KEPT_PLAIN, COST_KEPT_EITHER, limit);
   cost_template_recompute_s (tmpl, layout->schedule, extra_s);
-  return cost_memory_least_recompute_s (&plan, s->arch, kinds, extra_s, limit);
+  return cost_room_least_recompute_s (&room, &map, microbatches,
+                                      cost_room_saved_per_s (&room, tmpl, extra_s));
 }
 
 /* The least recompute with which @cut's need is not exceeded is no more than what @cut does, and
