@@ -53,8 +53,7 @@ play_some (gpointer data)
   for (guint i = atomic_fetch_add (&plays->next, 1); i < plays->n && !atomic_load (&plays->stopped);
        i = atomic_fetch_add (&plays->next, 1)) {
     if (is_cancelled (plays->request))
-      plays->errors[i]
-          = g_error_new (SIM_ERROR, SIM_ERROR_CANCELLED, "the search was stopped");
+      plays->errors[i] = g_error_new (SIM_ERROR, SIM_ERROR_CANCELLED, "the search was stopped");
     if (plays->errors[i] != NULL || !play_plan (plays, i))
       atomic_store (&plays->stopped, TRUE);
   }
@@ -95,8 +94,8 @@ rank_by_simulation (AppPlanPoint *point, guint n)
 /* ---- the whole ---- */
 
 AppPlanPlays *
-app_plan_plays_start (AppPlanPoint *point, const AppProblem *problem,
-                      const AppPlanRequest *request, SimSearchResult *result)
+app_plan_plays_start (AppPlanPoint *point, const AppProblem *problem, const AppPlanRequest *request,
+                      SimSearchResult *result)
 {
   AppPlanPlays *plays = NULL;
   guint n = MIN (request->simulate, result->n_plans);
@@ -131,8 +130,7 @@ gboolean
 app_plan_plays_finish (AppPlanPlays *plays, GError **error)
 {
   join (plays);
-  plays->point->counts.simulate_s
-      = (double)(atomic_load (&plays->end_us) - plays->start_us) * 1e-6;
+  plays->point->counts.simulate_s = (double)(atomic_load (&plays->end_us) - plays->start_us) * 1e-6;
   for (guint i = 0; i < plays->n; i++)
     if (plays->errors[i] != NULL) {
       g_propagate_error (error, g_steal_pointer (&plays->errors[i]));
