@@ -2,7 +2,6 @@
 #include "app/plan-private.h"
 
 #include "app/advice-private.h"
-#include "app/simulate.h"
 #include "base/hash.h"
 
 #include <json-glib/json-glib.h>
@@ -145,71 +144,15 @@ fill_point (AppPlanPoint *point, const AppProblem *problem, const AppPlanRequest
     .pruned_risk_count = result->too_risky_count,
     .elapsed_s = NAN,
     .search_s = result->elapsed_s,
-    .simulate_s = NAN,
+    .simulate_s = 0,
     .jobs_count = request->jobs,
   };
 }
 
-/* ---- the best ones, played ---- */
-
-static gint
-compare_simulated (gconstpointer a, gconstpointer b)
-{
-  const DbPlanRecord *x = &(*(DbPlan *const *)a)->plan, *y = &(*(DbPlan *const *)b)->plan;
-  double x_s = x->prediction.simulated_s, y_s = y->prediction.simulated_s;
-
-  if (x_s != y_s)
-    return x_s < y_s ? -1 : 1;
-  return x->rank < y->rank ? -1 : x->rank > y->rank; /* by tier 2, then by layout */
-}
-
-/* Orders the first @n, all of them played, and numbers them anew. */
-static void
-rank_by_simulation (AppPlanPoint *point, guint n)
-{
-  for (guint i = 0; i < n; i++) {
-    const DbPlan *plan = g_ptr_array_index (point->plans, i);
-
-    if (!isfinite (plan->plan.prediction.simulated_s))
-      n = i;
-  }
-  qsort (point->plans->pdata, n, sizeof (gpointer), compare_simulated);
-  for (guint i = 0; i < n; i++)
-    ((DbPlan *)g_ptr_array_index (point->plans, i))->plan.rank = i + 1;
-}
-
-/* A plan that is too long to play keeps its prediction alone. */
-static gboolean
-simulate_best (AppPlanPoint *point, const AppProblem *problem, const AppPlanRequest *request,
-               const SimSearchResult *result, GError **error)
-{
-  guint n = MIN (request->simulate, result->n_plans);
-  g_autoptr (GTimer) timer = g_timer_new ();
-
-  for (guint i = 0; i < n; i++) {
-    g_autoptr (GError) local = NULL;
-    DbPlan *plan = g_ptr_array_index (point->plans, i);
-
-    if (request->cancelled != NULL && request->cancelled (request->user_data)) {
-      g_set_error (error, SIM_ERROR, SIM_ERROR_CANCELLED, "the search was stopped");
-      return FALSE;
-    }
-    if (app_simulated_s (problem, &result->plans[i].layout, &result->plans[i].prediction,
-                         &plan->plan.prediction.simulated_s, &local)
-        || g_error_matches (local, MODEL_ERROR, MODEL_ERROR_BAD_VALUE))
-      continue;
-    g_propagate_error (error, g_steal_pointer (&local));
-    return FALSE;
-  }
-  point->counts.simulate_s = g_timer_elapsed (timer, NULL);
-  if (request->rank_simulated)
-    rank_by_simulation (point, n);
-  return TRUE;
-}
-
+/* *out_plays: those of its plans, begun. */
 static gboolean
 search_point (AppPlanPoint *point, const AppProblem *problem, const AppPlanRequest *request,
-              GError **error)
+              AppPlanPlays **out_plays, GError **error)
 {
   const char *text = request->pins != NULL ? request->pins : "";
   g_auto (ModelLayout) pins = { 0 };
@@ -236,9 +179,10 @@ search_point (AppPlanPoint *point, const AppProblem *problem, const AppPlanReque
       || !sim_search (&problem->problem, &space, &options, &result, error))
     return FALSE;
   fill_point (point, problem, request, &result);
-  if (!simulate_best (point, problem, request, &result, error))
+  if (!app_advise (point, problem, &options, &pins, sim_space_pins_of_text (text), error))
     return FALSE;
-  return app_advise (point, problem, &options, &pins, sim_space_pins_of_text (text), error);
+  *out_plays = app_plan_plays_start (point, problem, request, &result);
+  return TRUE;
 }
 
 /* ---- the run in the database ---- */
@@ -290,44 +234,99 @@ begin_run (const AppPlanRequest *request, AppPlanResult *result, GError **error)
 
 /* ---- the use case ---- */
 
+/* A point whose plans are being played while the next one is searched. */
+typedef struct {
+  AppPlanPoint *point; /* (owned) (nullable) */
+  AppPlanPlays *plays; /* (owned) (nullable) */
+  gboolean found;      /* a stopped run has stored it already */
+} Pending;
+
+static void
+pending_clear (Pending *pending)
+{
+  g_clear_pointer (&pending->plays, app_plan_plays_free);
+  g_clear_pointer (&pending->point, app_plan_point_free);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Pending, pending_clear)
+
 /* Searched, unless a stopped run has done it already. */
 static gboolean
-answer_point (AppPlanPoint *point, const AppProblem *problem, const AppPlanRequest *request,
-              DbDatabase *db, AppPlanResult *result, GError **error)
+begin_point (Pending *pending, const AppProblem *problem, const AppPlanRequest *request,
+             DbDatabase *db, AppPlanResult *result, GError **error)
 {
-  gboolean found = FALSE;
-
+  pending->point = app_plan_point_new (problem);
   if (result->resumed
-      && !app_plan_point_load (point, db, result->run_id, result->hash, &found, error))
+      && !app_plan_point_load (pending->point, db, result->run_id, result->hash, &pending->found,
+                               error))
     return FALSE;
-  if (found) {
-    result->reused_count++;
+  return pending->found || search_point (pending->point, problem, request, &pending->plays, error);
+}
+
+/* Waits for its plays, stores it and takes it into @result. */
+static gboolean
+finish_point (Pending *pending, DbDatabase *db, AppPlanResult *result, GError **error)
+{
+  if (pending->point == NULL)
     return TRUE;
+  if (pending->plays != NULL && !app_plan_plays_finish (pending->plays, error))
+    return FALSE;
+  if (!pending->found && db != NULL
+      && !app_plan_point_store (pending->point, db, result->run_id, result->hash, error))
+    return FALSE;
+  result->reused_count += pending->found;
+  g_ptr_array_add (result->points, g_steal_pointer (&pending->point));
+  pending_clear (pending);
+  *pending = (Pending){ 0 };
+  return TRUE;
+}
+
+/* A kill costs what is not stored: only points that are quick to search wait for the next one. */
+#define QUICK_SEARCH_S 1
+
+static gboolean
+may_wait (const Pending *pending)
+{
+  return pending->plays != NULL && pending->point->counts.search_s < QUICK_SEARCH_S;
+}
+
+static gboolean
+run_point (Pending *before, const AppProblem *problem, const AppPlanRequest *request,
+           DbDatabase *db, AppPlanResult *result, GError **error)
+{
+  g_auto (Pending) pending = { 0 };
+  g_autoptr (GError) local = NULL;
+  gboolean done = begin_point (&pending, problem, request, db, result, &local);
+
+  /* also where this one has been stopped or has failed */
+  if (!finish_point (before, db, result, done ? &local : NULL))
+    done = FALSE;
+  if (!done) {
+    g_propagate_error (error, g_steal_pointer (&local));
+    return FALSE;
   }
-  return search_point (point, problem, request, error)
-         && (db == NULL || app_plan_point_store (point, db, result->run_id, result->hash, error));
+  *before = pending;
+  pending = (Pending){ 0 };
+  return may_wait (before) || finish_point (before, db, result, error);
 }
 
 static gboolean
 run_points (const AppPlanRequest *request, const AppPlanPoints *points, DbDatabase *db,
             AppPlanResult *result, GError **error)
 {
-  result->asked_count = points->problems->len;
-  for (guint i = 0; i < points->problems->len; i++) {
-    const AppProblem *problem = g_ptr_array_index (points->problems, i);
-    g_autoptr (AppPlanPoint) point = app_plan_point_new (problem);
-    g_autoptr (GError) local = NULL;
+  g_auto (Pending) pending = { 0 };
+  g_autoptr (GError) local = NULL;
+  gboolean done = TRUE;
 
-    if (!answer_point (point, problem, request, db, result, &local)) {
-      result->interrupted = g_error_matches (local, SIM_ERROR, SIM_ERROR_CANCELLED);
-      if (result->interrupted)
-        return TRUE;
-      g_propagate_error (error, g_steal_pointer (&local));
-      return FALSE;
-    }
-    g_ptr_array_add (result->points, g_steal_pointer (&point));
-  }
-  return TRUE;
+  result->asked_count = points->problems->len;
+  for (guint i = 0; done && i < points->problems->len; i++)
+    done = run_point (&pending, g_ptr_array_index (points->problems, i), request, db, result,
+                      &local);
+  done = done && finish_point (&pending, db, result, &local);
+  result->interrupted = g_error_matches (local, SIM_ERROR, SIM_ERROR_CANCELLED);
+  if (done || result->interrupted)
+    return TRUE;
+  g_propagate_error (error, g_steal_pointer (&local));
+  return FALSE;
 }
 
 /* A run is known by what was asked and by what the names in it stood for. */

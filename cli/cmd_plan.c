@@ -284,21 +284,26 @@ print_json_run (CliJsonStream *stream, const AppPlanResult *result)
   cli_json_stream_members (stream, builder);
 }
 
+static void
+make_plan (JsonBuilder *builder, gconstpointer plan)
+{
+  cli_json_plan (builder, plan);
+}
+
 /* Plan by plan: a sweep has thousands. */
 static void
-print_json_plans (CliJsonStream *stream, const AppPlanResult *result)
+print_json_plans (CliJsonStream *stream, const AppPlanResult *result, guint jobs)
 {
-  cli_json_stream_begin_array (stream, "plans");
+  g_autoptr (GPtrArray) plans = g_ptr_array_new ();
+
   for (guint i = 0; i < result->points->len; i++) {
     const AppPlanPoint *point = g_ptr_array_index (result->points, i);
 
-    for (guint p = 0; p < point->plans->len; p++) {
-      g_autoptr (JsonBuilder) builder = json_builder_new ();
-
-      cli_json_plan (builder, g_ptr_array_index (point->plans, p));
-      cli_json_stream_element (stream, builder);
-    }
+    for (guint p = 0; p < point->plans->len; p++)
+      g_ptr_array_add (plans, g_ptr_array_index (point->plans, p));
   }
+  cli_json_stream_begin_array (stream, "plans");
+  cli_json_stream_elements (stream, plans, make_plan, jobs);
   cli_json_stream_end (stream);
 }
 
@@ -311,7 +316,7 @@ print_json (const AppPlanResult *result, const Asked *asked, const GArray *ranke
 
   cli_json_stream_begin_object (&stream, NULL);
   print_json_run (&stream, result);
-  print_json_plans (&stream, result);
+  print_json_plans (&stream, result, asked->request.jobs);
   json_builder_begin_object (builder);
   add_rejected (builder, result, asked->request.exhaustive);
   if (ranked != NULL)

@@ -1,6 +1,7 @@
 /* cli/json_stream.c - brackets, commas and indents between values that json-glib prints. */
 #include "cli/json_stream.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -68,40 +69,110 @@ empty_object (const char *line, gsize length)
 }
 
 static void
-print_line (const CliJsonStream *stream, const char *line, gsize length)
+append_indent (GString *out, guint depth)
+{
+  for (guint i = 0; i < INDENT * depth; i++)
+    g_string_append_c (out, ' ');
+}
+
+static void
+append_line (GString *out, guint depth, const char *line, gsize length)
 {
   const char *filled = empty_object (line, length);
   gsize before = filled != NULL ? (gsize)(filled - line) : length;
 
-  fwrite (line, 1, before, stdout);
+  g_string_append_len (out, line, (gssize)before);
   if (filled != NULL)
-    print_indent (stream->depth);
-  fwrite (line + before, 1, length - before, stdout);
+    append_indent (out, depth);
+  g_string_append_len (out, line + before, (gssize)(length - before));
 }
 
-/* Line breaks stand between tokens only: within texts they are escaped. */
-static void
-print_value (const CliJsonStream *stream, JsonNode *node)
+/* @node as it stands at @depth. Line breaks stand between tokens only: within texts they are
+ * escaped. Returns: (owned) */
+static char *
+value_text (JsonNode *node, guint depth)
 {
   g_autofree char *text = json_to_string (node, TRUE);
+  GString *out = g_string_sized_new (2 * strlen (text));
   const char *line = text;
 
   for (const char *end = strchr (line, '\n'); end != NULL; end = strchr (line, '\n')) {
-    print_line (stream, line, (gsize)(end - line));
-    putchar ('\n');
-    print_indent (stream->depth);
+    append_line (out, depth, line, (gsize)(end - line));
+    g_string_append_c (out, '\n');
+    append_indent (out, depth);
     line = end + 1;
   }
-  print_line (stream, line, strlen (line));
+  append_line (out, depth, line, strlen (line));
+  return g_string_free (out, FALSE);
+}
+
+static void
+print_value (const CliJsonStream *stream, JsonNode *node)
+{
+  g_autofree char *text = value_text (node, stream->depth);
+
+  fputs (text, stdout);
+}
+
+/* ---- many at once ---- */
+
+#define BATCH 256 /* values in memory */
+
+typedef struct {
+  CliJsonMake make;
+  const gpointer *items; /* (borrowed) */
+  guint n, depth;
+  char *texts[BATCH]; /* (owned) */
+  atomic_uint next;
+} Batch;
+
+static gpointer
+make_texts (gpointer data)
+{
+  Batch *batch = data;
+
+  for (guint i = atomic_fetch_add (&batch->next, 1); i < batch->n;
+       i = atomic_fetch_add (&batch->next, 1)) {
+    g_autoptr (JsonBuilder) builder = json_builder_new ();
+    g_autoptr (JsonNode) root = NULL;
+
+    batch->make (builder, batch->items[i]);
+    root = json_builder_get_root (builder);
+    batch->texts[i] = value_text (root, batch->depth);
+  }
+  return NULL;
+}
+
+static void
+print_batch (CliJsonStream *stream, Batch *batch, guint jobs)
+{
+  guint n_more = MIN (jobs, batch->n) - 1; /* beside this thread */
+  g_autofree GThread **threads = g_new0 (GThread *, n_more + 1);
+
+  for (guint i = 0; i < n_more; i++)
+    threads[i] = g_thread_new ("plait-json", make_texts, batch);
+  make_texts (batch);
+  for (guint i = 0; i < n_more; i++)
+    g_thread_join (threads[i]);
+  for (guint i = 0; i < batch->n; i++) {
+    print_before (stream, NULL);
+    fputs (batch->texts[i], stdout);
+    g_free (batch->texts[i]);
+  }
 }
 
 void
-cli_json_stream_element (CliJsonStream *stream, JsonBuilder *builder)
+cli_json_stream_elements (CliJsonStream *stream, const GPtrArray *items, CliJsonMake make,
+                          guint jobs)
 {
-  g_autoptr (JsonNode) root = json_builder_get_root (builder);
+  for (guint first = 0; first < items->len; first += BATCH) {
+    Batch batch = { .make = make,
+                    .items = items->pdata + first,
+                    .n = MIN (BATCH, items->len - first),
+                    .depth = stream->depth };
 
-  print_before (stream, NULL);
-  print_value (stream, root);
+    print_batch (stream, &batch, MAX (jobs, 1));
+  }
 }
 
 void

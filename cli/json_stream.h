@@ -1,4 +1,4 @@
-/* cli/json_stream.h - JSON of any length on stdout, one value in memory at a time.
+/* cli/json_stream.h - JSON of any length on stdout, a few values in memory at a time.
  *
  * Written as json-glib writes it, pretty: a document made in pieces is the same to the letter.
  */
@@ -19,8 +19,11 @@ typedef struct {
  * object (NULL elsewhere). */
 void cli_json_stream_begin_object (CliJsonStream *stream, const char *name);
 void cli_json_stream_begin_array (CliJsonStream *stream, const char *name);
-/* An element of the open array: what @builder has made. */
-void cli_json_stream_element (CliJsonStream *stream, JsonBuilder *builder);
+/* Elements of the open array, one for each of @items: what @make builds of it, on @jobs threads at
+ * once. */
+typedef void (*CliJsonMake) (JsonBuilder *builder, gconstpointer item);
+void cli_json_stream_elements (CliJsonStream *stream, const GPtrArray *items, CliJsonMake make,
+                               guint jobs);
 /* Members of the open object: those of the object that @builder has made. */
 void cli_json_stream_members (CliJsonStream *stream, JsonBuilder *builder);
 /* Closes what was opened last; with the document itself the line ends. */

@@ -88,7 +88,8 @@ cost_context_init_groups (CostContext *context, const TopoMachine *machine,
                           const ModelProfile *profile, const CostNumbers *numbers,
                           const ModelRankMap *map, guint32 group_bits)
 {
-  memset (context, 0, sizeof *context);
+  /* groups are large, and of those of one rank nothing else is ever looked at */
+  memset (context, 0, offsetof (CostContext, groups));
   context->machine = machine;
   context->profile = profile;
   context->numbers = numbers;
@@ -96,7 +97,8 @@ cost_context_init_groups (CostContext *context, const TopoMachine *machine,
   set_peaks (context, machine->gpu);
   set_gemm (context, machine->gpu);
   for (guint kind = 0; kind < MODEL_GROUP_N_KINDS; kind++) {
-    context->shapes[kind].ranks = context->groups[kind].ranks = 1;
+    context->groups[kind].ranks = 1;
+    context->shapes[kind] = (TopoGroupShape){ .ranks = 1 };
     if (group_bits & (1u << kind) && map->groups[kind].size > 1)
       set_group (context, map, kind);
   }
@@ -107,6 +109,18 @@ cost_context_init (CostContext *context, const TopoMachine *machine, const Model
                    const CostNumbers *numbers, const ModelRankMap *map)
 {
   cost_context_init_groups (context, machine, profile, numbers, map, COST_ALL_GROUPS);
+}
+
+void
+cost_context_copy (CostContext *context, const CostContext *from)
+{
+  memcpy (context, from, offsetof (CostContext, groups));
+  memcpy (context->shapes, from->shapes, sizeof from->shapes);
+  for (guint kind = 0; kind < MODEL_GROUP_N_KINDS; kind++)
+    if (from->groups[kind].ranks > 1)
+      context->groups[kind] = from->groups[kind];
+    else
+      context->groups[kind].ranks = from->groups[kind].ranks;
 }
 
 gboolean

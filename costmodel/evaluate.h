@@ -129,11 +129,14 @@ double cost_template_least_s (const CostProblem *problem, const CostTemplate *tm
 /*
  * The same for one pipeline, however its layers are cut into stages: 1F1B's makespan is at least
  * what chains of the schedule add up to on average, weighted so that it does not matter which rank
- * has the work (evaluate_bound.c). Of @layout also: pp, vpp, dp and schedule.
+ * has the work (evaluate_bound.c). Of @layout also: pp, vpp, dp and schedule. @more_s: what all
+ * layers together take longer, of one micro-batch, than blocks do (cost_room_least_recompute_s).
  */
 double cost_template_least_cut_s (const CostProblem *problem, const CostTemplate *tmpl,
                                   const CostBlockKinds *kinds, const ModelLayout *layout,
-                                  gboolean is_plain);
+                                  gboolean is_plain, double more_s);
+/* What recomputing a block of each kind adds to a micro-batch; @out: COST_MAX_RUN_KINDS entries. */
+void cost_template_recompute_s (const CostTemplate *tmpl, ModelScheduleKind schedule, double *out);
 
 typedef enum {
   COST_PART_COMPUTE,

@@ -354,14 +354,23 @@ chain_factor (double m, guint32 pp)
 double
 cost_template_least_cut_s (const CostProblem *problem, const CostTemplate *tmpl,
                            const CostBlockKinds *kinds, const ModelLayout *layout,
-                           gboolean is_plain)
+                           gboolean is_plain, double more_s)
 {
   const CostStepNumbers *step = &problem->numbers->step;
-  double one_s = whole_model_s (problem, tmpl, kinds, layout, is_plain);
+  double one_s = whole_model_s (problem, tmpl, kinds, layout, is_plain) + more_s;
   guint64 microbatches = model_layout_microbatches (layout, problem->job);
   double m = (double)(gint64)microbatches, factor = m / layout->pp;
   if (layout->schedule == MODEL_SCHEDULE_1F1B && microbatches > (guint64)layout->pp + 1)
     factor = MAX (factor, chain_factor (m, layout->pp));
   double pipe_s = growing_s (step, step->bubble_ratio, m / layout->pp * one_s, factor * one_s);
   return least_step_s (problem, cost_straggler_ratio (problem), pipe_s);
+}
+
+void
+cost_template_recompute_s (const CostTemplate *tmpl, ModelScheduleKind schedule, double *out)
+{
+  gboolean hides_ep = cost_has_pairs (schedule);
+  for (guint kind = 0; kind < tmpl->n_kinds; kind++)
+    out[kind]
+        = work_s (&tmpl->blocks[kind], hides_ep) - work_s (&tmpl->plain_blocks[kind], hides_ep);
 }

@@ -88,7 +88,7 @@ void cost_stage_memory_with (CostStageMemory *out, const CostMemoryPlan *plan,
 void cost_stage_memory (CostStageMemory *out, const CostMemoryPlan *plan,
                         const CostStageClass *class, const CostWeights *weights);
 
-/* What is known of the layers' activations when cost_memory_may_fit is asked. */
+/* What is known of the layers' activations. */
 typedef enum {
   COST_KEPT_INPUTS, /* nothing but that every block keeps its input: any recompute setting */
   COST_KEPT_EITHER, /* layers recompute as the template's blocks do, or not at all */
@@ -96,13 +96,47 @@ typedef enum {
   COST_KEPT_PLAIN,  /* no layer recomputes */
 } CostKept;
 
+/* Need of the layers on a rank and of what lies around them, from below; of one way to shard, for
+ * all schedules and vpp of one pp. Plain value. */
+typedef struct {
+  gboolean is_known;
+  guint n_kinds;
+  double states[COST_MAX_RUN_KINDS]; /* of one layer, in need */
+  double kept[COST_MAX_RUN_KINDS];   /* of one layer and micro-batch, in need */
+  double layers[COST_MAX_RUN_KINDS]; /* how many */
+  double mean_states, mean_kept, least_kept, most_kept, n_layers;
+  double kept_ratio; /* need of a byte that is kept, at least */
+  double around;     /* beside the layers on every rank */
+  double first_more; /* on the first and the last rank, beyond that */
+  double last_more;
+  double limit; /* bytes */
+} CostRoom;
+
+/* For a need of at most @most_need_bytes. What is kept is as @layers says, what is worked with as
+ * @work does. The template's blocks need not be set for COST_KEPT_INPUTS and COST_KEPT_PLAIN. Of
+ * the plan's layout: pp and how it is sharded; its map is not looked at. */
+void cost_room_init (CostRoom *out, const CostMemoryPlan *plan, const ModelArch *arch,
+                     const CostBlockKinds *kinds, CostKept layers, CostKept work,
+                     double most_need_bytes);
+
 /*
- * May every stage need at most @most_need_bytes, however the layers are cut into stages? FALSE is
- * certain, for chunks of a rank that differ by one layer at most; TRUE is not: the layers may still
- * find no place. A sum over ranks of the layers that each has room for, some 20 operations a rank;
- * schedules but 1F1B and the interleaved one are always TRUE. Of the plan's map: pp, vpp, schedule.
- * The template's blocks need not be set for COST_KEPT_INPUTS and COST_KEPT_PLAIN.
+ * May every stage stay within the limit, however the layers are cut into stages? FALSE is certain,
+ * for chunks of a rank that differ by one layer at most; TRUE is not: the layers may still find no
+ * place. A sum over ranks of the layers that each has room for, some 20 operations a rank; schedules
+ * but 1F1B and the interleaved one are always TRUE. Of @map: pp, vpp, schedule.
  */
-gboolean cost_memory_may_fit (const CostMemoryPlan *plan, const ModelArch *arch,
-                              const CostBlockKinds *kinds, CostKept kept, double most_need_bytes);
+gboolean cost_room_may_fit (const CostRoom *room, const CostStageMap *map, guint64 microbatches);
+
+/*
+ * Seconds that the layers of the model must recompute at least, all together in one micro-batch, to
+ * stay within the limit, when each layer recomputes as the template's blocks do or not at all (but
+ * not uniform:N with N > 1), however they are cut (as above). 0: none, or not known. @room: of
+ * COST_KEPT_PLAIN layers and COST_KEPT_EITHER work. @saved_per_s: by cost_room_saved_per_s.
+ */
+double cost_room_least_recompute_s (const CostRoom *room, const CostStageMap *map,
+                                    guint64 microbatches, double saved_per_s);
+/* Bytes of need that a second of recompute saves at most, of one micro-batch; 0: not known.
+ * @extra_s: by kind of block, what recomputing one adds to a micro-batch. */
+double cost_room_saved_per_s (const CostRoom *room, const CostTemplate *tmpl,
+                              const double *extra_s);
 G_END_DECLS

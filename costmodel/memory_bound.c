@@ -14,17 +14,6 @@
 #define ROUNDING_BYTES 64
 #define ROUNDING       1e-9
 
-typedef struct {
-  guint n_kinds;
-  double states[COST_MAX_RUN_KINDS]; /* of one layer, in need */
-  double kept[COST_MAX_RUN_KINDS];   /* of one layer and micro-batch, in need */
-  double layers[COST_MAX_RUN_KINDS];
-  double mean_states, mean_kept, least_kept, most_kept, n_layers;
-  double around;     /* beside the layers on every rank */
-  double first_more; /* on the first and the last rank, beyond that */
-  double last_more;
-} Bound;
-
 static double
 real (guint64 count)
 {
@@ -82,33 +71,33 @@ least_work_bytes (const CostTemplate *tmpl, CostKept kept)
 }
 
 static void
-bound_layers (Bound *bound, const CostMemoryPlan *plan, const ModelArch *arch,
+bound_layers (CostRoom *room, const CostMemoryPlan *plan, const ModelArch *arch,
               const CostBlockKinds *kinds, CostKept kept, double ratio, double changing_ratio)
 {
   const CostNumbers *numbers = plan->tmpl->context.numbers;
   /* activations of experts count by the hottest rank: no less than by the mean one */
-  double kept_ratio = changing_ratio + ratio * MIN (numbers->memory.imbalance_ratio - 1, 0);
+  room->kept_ratio = MAX (changing_ratio + ratio * MIN (numbers->memory.imbalance_ratio - 1, 0), 0);
   for (guint run = 0; run < arch->n_runs; run++)
-    bound->layers[kinds->kind_of_run[run]] += arch->runs[run].count;
-  for (guint kind = 0; kind < bound->n_kinds; kind++) {
+    room->layers[kinds->kind_of_run[run]] += arch->runs[run].count;
+  for (guint kind = 0; kind < room->n_kinds; kind++) {
     const CostBlock *block = &plan->tmpl->plain_blocks[kind];
     double states = states_need (plan, ratio, changing_ratio, real (block->weight_count),
                                  real (block->expert_weight_count));
-    double bytes = MAX (kept_ratio, 0) * least_kept_bytes (plan, kind, kept);
-    bound->states[kind] = states;
-    bound->kept[kind] = bytes;
-    bound->least_kept = kind == 0 ? bytes : MIN (bound->least_kept, bytes);
-    bound->most_kept = MAX (bound->most_kept, bytes);
-    bound->n_layers += bound->layers[kind];
-    bound->mean_states += bound->layers[kind] * states;
-    bound->mean_kept += bound->layers[kind] * bytes;
+    double bytes = room->kept_ratio * least_kept_bytes (plan, kind, kept);
+    room->states[kind] = states;
+    room->kept[kind] = bytes;
+    room->least_kept = kind == 0 ? bytes : MIN (room->least_kept, bytes);
+    room->most_kept = MAX (room->most_kept, bytes);
+    room->n_layers += room->layers[kind];
+    room->mean_states += room->layers[kind] * states;
+    room->mean_kept += room->layers[kind] * bytes;
   }
-  bound->mean_states /= bound->n_layers;
-  bound->mean_kept /= bound->n_layers;
+  room->mean_states /= room->n_layers;
+  room->mean_kept /= room->n_layers;
 }
 
 static void
-bound_around (Bound *bound, const CostMemoryPlan *plan, CostKept kept, double ratio,
+bound_around (CostRoom *room, const CostMemoryPlan *plan, CostKept kept, double ratio,
               double changing_ratio)
 {
   const CostTemplate *tmpl = plan->tmpl;
@@ -117,37 +106,57 @@ bound_around (Bound *bound, const CostMemoryPlan *plan, CostKept kept, double ra
       = real (tmpl->head.memory.logits_peak_bytes) + real (cost_block_work_bytes (&tmpl->head));
   gboolean is_apart = plan->layout->pp > 1;
   first = MAX (work, real (cost_block_work_bytes (&tmpl->embedding)));
-  bound->around = changing_ratio * (real (plan->fixed_bytes) + work)
-                  + real (plan->communicator_bytes) + real (plan->context_bytes);
-  bound->first_more
+  room->around = changing_ratio * (real (plan->fixed_bytes) + work)
+                 + real (plan->communicator_bytes) + real (plan->context_bytes);
+  room->first_more
       = changing_ratio * (first - work)
         + states_need (plan, ratio, changing_ratio, real (tmpl->embedding.weight_count), 0);
-  bound->last_more = changing_ratio * MAX (last - work, 0)
-                     + states_need (plan, ratio, changing_ratio,
-                                    real (tmpl->head.weight_count)
-                                        + (is_apart ? real (tmpl->tied_weight_count) : 0),
-                                    0);
+  room->last_more = changing_ratio * MAX (last - work, 0)
+                    + states_need (plan, ratio, changing_ratio,
+                                   real (tmpl->head.weight_count)
+                                       + (is_apart ? real (tmpl->tied_weight_count) : 0),
+                                   0);
   if (!is_apart) /* the work of the two is not needed at once */
-    bound->first_more -= changing_ratio * (first - work);
+    room->first_more -= changing_ratio * (first - work);
 }
 
-/* Micro-batches in flight of rank @rank's layers. Interleaved ranks have p of every chunk and so
- * many more of the first, or fewer of the last, which has a (vpp)th of the layers, give or take
- * one: *out_more per layer of the smallest or largest kind, less *out_beside. */
-static double
-in_flight (const Bound *bound, const CostStageMap *map, guint64 microbatches, guint32 rank,
-           double *out_more, double *out_beside)
+/* Micro-batches in flight of a rank's layers. */
+typedef struct {
+  double each; /* of every layer */
+  double most; /* of the layer that has the most: one of the first chunk */
+  double more; /* need per layer beyond, less @beside */
+  double beside;
+} Flight;
+
+/* Interleaved ranks have p of every chunk and so many more of the first, or fewer of the last, which
+ * has a (vpp)th of the layers, give or take one: counted as of the smallest or largest kind. */
+static Flight
+in_flight (const CostRoom *room, const CostStageMap *map, guint64 microbatches, guint32 rank)
 {
   double all
       = real (model_schedule_in_flight (map->schedule, map->pp, map->vpp, microbatches, rank));
   double vpp = map->vpp, further = all - (double)map->pp * vpp;
-  *out_more = *out_beside = 0;
   if (map->vpp == 1)
-    return all;
-  double kept = further >= 0 ? bound->least_kept : bound->most_kept;
-  *out_more = further * kept / vpp;
-  *out_beside = (further >= 0 ? further : -further) * kept * (vpp - 1) / vpp;
-  return map->pp;
+    return (Flight){ .each = all, .most = all };
+  double kept = further >= 0 ? room->least_kept : room->most_kept;
+  return (Flight){ .each = map->pp,
+                   .most = map->pp + MAX (further, 0),
+                   .more = further * kept / vpp,
+                   .beside = fabs (further) * kept * (vpp - 1) / vpp };
+}
+
+static double
+mean_layer (const CostRoom *room, const Flight *flight)
+{
+  return room->mean_states + flight->each * room->mean_kept + flight->more;
+}
+
+/* For the layers of @rank. */
+static double
+room_of (const CostRoom *room, const Flight *flight, guint32 rank, guint32 pp)
+{
+  return room->limit - room->around + flight->beside - (rank == 0 ? room->first_more : 0)
+         - (rank + 1 == pp ? room->last_more : 0);
 }
 
 /* What can be told without looking at every rank. */
@@ -159,77 +168,133 @@ typedef enum { ROOM_ENOUGH, ROOM_TOO_LITTLE, ROOM_UNKNOWN } Room;
  * than the best do not, that is the answer.
  */
 static Room
-room_at_a_glance (const Bound *bound, const CostMemoryPlan *plan, double limit)
+room_at_a_glance (const CostRoom *room, const CostStageMap *map, guint64 microbatches)
 {
-  const CostStageMap *map = plan->map;
-  double more[2], beside[2], layers[2];
-  if (bound->n_kinds > 1)
+  double beside[2], layers[2];
+  if (room->n_kinds > 1)
     return ROOM_UNKNOWN;
   for (guint end = 0; end < 2; end++) {
-    double flight
-        = in_flight (bound, map, plan->microbatches, end * (map->pp - 1), &more[end], &beside[end]);
-    layers[end] = bound->mean_states + flight * bound->mean_kept + more[end];
+    Flight flight = in_flight (room, map, microbatches, end * (map->pp - 1));
+    beside[end] = flight.beside;
+    layers[end] = mean_layer (room, &flight);
   }
   if (!(layers[1] > 0))
     return ROOM_ENOUGH;
-  double most = limit - bound->around + MAX (beside[0], beside[1]);
-  double least = limit - bound->around - MAX (bound->first_more, 0) - MAX (bound->last_more, 0);
-  if ((double)(gint64)(MAX (most, 0) / layers[1]) * map->pp < bound->n_layers)
+  double most = room->limit - room->around + MAX (beside[0], beside[1]);
+  double least = room->limit - room->around - MAX (room->first_more, 0) - MAX (room->last_more, 0);
+  if ((double)(gint64)(MAX (most, 0) / layers[1]) * map->pp < room->n_layers)
     return ROOM_TOO_LITTLE;
-  if ((double)(gint64)(MAX (least, 0) / layers[0]) * map->pp >= bound->n_layers)
+  if ((double)(gint64)(MAX (least, 0) / layers[0]) * map->pp >= room->n_layers)
     return ROOM_ENOUGH;
   return ROOM_UNKNOWN;
 }
 
 /* Rooms of all ranks against the layers. FALSE: they have no place. */
 static gboolean
-has_room (const Bound *bound, const CostMemoryPlan *plan, double limit)
+has_room (const CostRoom *room, const CostStageMap *map, guint64 microbatches)
 {
-  const CostStageMap *map = plan->map;
   double weights[COST_MAX_RUN_KINDS], rooms = 0, wanted = 0;
-  for (guint kind = 0; kind < bound->n_kinds; kind++)
+  for (guint kind = 0; kind < room->n_kinds; kind++)
     weights[kind] = INFINITY;
   for (guint32 rank = 0; rank < map->pp; rank++) {
-    double more, beside, least = INFINITY;
-    double flight = in_flight (bound, map, plan->microbatches, rank, &more, &beside);
-    double mean = bound->mean_states + flight * bound->mean_kept + more;
-    double room = limit - bound->around + beside - (rank == 0 ? bound->first_more : 0)
-                  - (rank + 1 == map->pp ? bound->last_more : 0);
-    if (bound->n_kinds == 1)
+    Flight flight = in_flight (room, map, microbatches, rank);
+    double mean = mean_layer (room, &flight), least = INFINITY;
+    double bytes = room_of (room, &flight, rank, map->pp);
+    if (room->n_kinds == 1)
       least = mean;
-    for (guint kind = 0; kind < bound->n_kinds && bound->n_kinds > 1; kind++) {
-      double layer = bound->states[kind] + flight * bound->kept[kind] + more;
+    for (guint kind = 0; kind < room->n_kinds && room->n_kinds > 1; kind++) {
+      double layer = room->states[kind] + flight.each * room->kept[kind] + flight.more;
       least = MIN (least, layer);
       weights[kind] = MIN (weights[kind], layer / mean);
     }
     if (!(least > 0))
       return TRUE;
-    if (room < least)
+    if (bytes < least)
       return FALSE; /* not even one layer */
-    rooms += bound->n_kinds == 1 ? (double)(gint64)MIN (room / mean, bound->n_layers) : room / mean;
+    rooms += room->n_kinds == 1 ? (double)(gint64)MIN (bytes / mean, room->n_layers) : bytes / mean;
   }
-  for (guint kind = 0; kind < bound->n_kinds; kind++)
-    wanted += bound->layers[kind] * (bound->n_kinds == 1 ? 1 : weights[kind]);
+  for (guint kind = 0; kind < room->n_kinds; kind++)
+    wanted += room->layers[kind] * (room->n_kinds == 1 ? 1 : weights[kind]);
   return rooms >= wanted * (1 - ROUNDING);
 }
 
-gboolean
-cost_memory_may_fit (const CostMemoryPlan *plan, const ModelArch *arch, const CostBlockKinds *kinds,
-                     CostKept kept, double most_need_bytes)
+void
+cost_room_init (CostRoom *out, const CostMemoryPlan *plan, const ModelArch *arch,
+                const CostBlockKinds *kinds, CostKept layers, CostKept work, double most_need_bytes)
 {
   const CostContext *context = &plan->tmpl->context;
   const CostProfileNumbers *numbers = &context->numbers->profile;
   gboolean grows = context->profile->expandable_segments;
   double ratio = grows ? 1 : numbers->need_ratio;
   double changing_ratio = grows ? 1 : numbers->need_ratio + numbers->need_changing_ratio - 1;
-  ModelScheduleKind schedule = plan->map->schedule;
-  Bound bound = { .n_kinds = plan->tmpl->n_kinds };
-  if ((schedule != MODEL_SCHEDULE_1F1B && schedule != MODEL_SCHEDULE_INTERLEAVED)
-      || !(ratio > 0 && changing_ratio >= 0))
+  *out = (CostRoom){ .n_kinds = plan->tmpl->n_kinds,
+                     .is_known
+                     = plan->layout->layers_on_gpu == 0 && ratio > 0 && changing_ratio >= 0,
+                     .limit = most_need_bytes * (1 + ROUNDING) + ROUNDING_BYTES };
+  if (!out->is_known)
+    return;
+  bound_layers (out, plan, arch, kinds, layers, ratio, changing_ratio);
+  bound_around (out, plan, work, ratio, changing_ratio);
+}
+
+static gboolean
+is_told (const CostRoom *room, ModelScheduleKind schedule)
+{
+  return room->is_known
+         && (schedule == MODEL_SCHEDULE_1F1B || schedule == MODEL_SCHEDULE_INTERLEAVED);
+}
+
+gboolean
+cost_room_may_fit (const CostRoom *room, const CostStageMap *map, guint64 microbatches)
+{
+  if (!is_told (room, map->schedule))
     return TRUE;
-  bound_layers (&bound, plan, arch, kinds, kept, ratio, changing_ratio);
-  bound_around (&bound, plan, kept, ratio, changing_ratio);
-  double limit = most_need_bytes * (1 + ROUNDING) + ROUNDING_BYTES;
-  Room room = room_at_a_glance (&bound, plan, limit);
-  return room == ROOM_UNKNOWN ? has_room (&bound, plan, limit) : room == ROOM_ENOUGH;
+  Room glance = room_at_a_glance (room, map, microbatches);
+  return glance == ROOM_UNKNOWN ? has_room (room, map, microbatches) : glance == ROOM_ENOUGH;
+}
+
+double
+cost_room_saved_per_s (const CostRoom *room, const CostTemplate *tmpl, const double *extra_s)
+{
+  double most = 0;
+  for (guint kind = 0; kind < tmpl->n_kinds; kind++) {
+    double plain = real (tmpl->plain_blocks[kind].memory.kept_bytes);
+    double saved = plain - real (cost_recomputed_kept_bytes (tmpl, kind));
+    if (!(extra_s[kind] > 0))
+      return 0;
+    most = MAX (most, room->kept_ratio * saved / extra_s[kind]);
+  }
+  return most;
+}
+
+/*
+ * On rank r layers that recompute nothing need a(r) bytes each, weighed as above, and recompute
+ * saves b(r) bytes a second: those beyond its room, y(r) in all, take (a(r)·y(r) − room) / b(r)
+ * seconds at least. All ranks' rooms are filled first, then the rank where a layer costs least.
+ */
+double
+cost_room_least_recompute_s (const CostRoom *room, const CostStageMap *map, guint64 microbatches,
+                             double saved_per_s)
+{
+  double weights[COST_MAX_RUN_KINDS], rooms = 0, wanted = 0, least_s = INFINITY;
+  if (!is_told (room, map->schedule) || !(saved_per_s > 0))
+    return 0;
+  for (guint kind = 0; kind < room->n_kinds; kind++)
+    weights[kind] = INFINITY;
+  for (guint32 rank = 0; rank < map->pp; rank++) {
+    Flight flight = in_flight (room, map, microbatches, rank);
+    double mean = mean_layer (room, &flight);
+    if (!(mean > 0))
+      return 0;
+    for (guint kind = 0; kind < room->n_kinds && room->n_kinds > 1; kind++) {
+      double layer = room->states[kind] + flight.each * room->kept[kind] + flight.more;
+      weights[kind] = MIN (weights[kind], layer / mean);
+    }
+    rooms += MAX (room_of (room, &flight, rank, map->pp), 0) / mean;
+    least_s = MIN (least_s, mean / (flight.most * saved_per_s));
+  }
+  for (guint kind = 0; kind < room->n_kinds; kind++)
+    wanted += room->layers[kind] * (room->n_kinds == 1 ? 1 : weights[kind]);
+  double beyond = wanted * (1 - ROUNDING) - rooms;
+  return beyond > 0 ? beyond * least_s : 0;
 }

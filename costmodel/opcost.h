@@ -8,7 +8,8 @@
 #include <glib.h>
 G_BEGIN_DECLS
 
-/* What pricing needs, for one (machine, profile, world size, degrees). Plain value. */
+/* What pricing needs, for one (machine, profile, world size, degrees). Plain value; of groups of one
+ * rank nothing but their ranks is set. */
 typedef struct {
   const TopoMachine *machine;  /* (borrowed) */
   const ModelProfile *profile; /* (borrowed) */
@@ -36,6 +37,8 @@ void cost_context_init (CostContext *context, const TopoMachine *machine,
 void cost_context_init_groups (CostContext *context, const TopoMachine *machine,
                                const ModelProfile *profile, const CostNumbers *numbers,
                                const ModelRankMap *map, guint32 group_bits);
+/* What assignment does, without the rest of groups of one rank. */
+void cost_context_copy (CostContext *context, const CostContext *from);
 
 /*
  * Whether the machine's GPU computes in @dtype; otherwise FALSE with COST_ERROR_NO_DATA, saying

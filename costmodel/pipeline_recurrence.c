@@ -1,16 +1,17 @@
 /* costmodel/pipeline_recurrence.c - plays a schedule operation by operation.
  *
  * Every rank does w forwards, then pairs (forward, backward), then what is left of the backwards.
- * A period is one pair per micro-batch of a group: 1 pair for 1F1B, p·v for the interleaved
- * schedule. "All ranks have done w + n periods" is a cut no message crosses backwards, and an
- * operation looks back less than one period, so the ends of one period decide all that follow:
- * when they equal those of an earlier period up to a constant, the time between the two is what
- * every further stretch of that length takes.
+ * Time is cut into slots: rank r does its k-th forward in slot k + r and its i-th backward, after
+ * that slot's forward, in slot i + w + r. A message then comes from the slot before (backwards of
+ * 1F1B: from the same slot, the rank after), so what every rank ended last is all that must be
+ * remembered, and it decides all that follows: slots change with the chunks of the ranks only, which
+ * repeat after a period, 1 slot for 1F1B, p·v for the interleaved schedule. When the ends after a
+ * period equal those after an earlier one up to a constant, the time between the two is what every
+ * further stretch of that length takes.
  *
  * The order of operations does not depend on their times: two pipelines of one shape (with and
  * without messages) are played at once, in two lanes.
  */
-#include "costmodel/error.h"
 #include "costmodel/pipeline-private.h"
 #include "model/error.h"
 #include <math.h>
@@ -74,255 +75,181 @@ later (Lanes a, Lanes b)
   return (Lanes)((a_is_later & (LaneBits)a) | (~a_is_later & (LaneBits)b));
 }
 
-/* One virtual stage in one direction. */
-typedef struct {
-  Times first, second; /* durations, added one after the other */
-  Times *ends;         /* ring of the last micro-batches */
-  guint64 done;        /* micro-batches */
-} Stage;
-
-/*
- * Where a rank is in one direction: the next operation is that of @microbatch on @stage, chunk
- * @chunk counted from the start of that direction. Chunks come in groups of p micro-batches.
- */
-typedef struct {
-  guint64 done; /* operations */
-  guint64 microbatch;
-  guint32 chunk;
-  guint32 in_group; /* micro-batches of the group done on this chunk */
-  guint32 record;   /* place in the last period */
-  Stage *stage;
-  const Stage *from; /* where its messages come from; NULL: nowhere */
-} Cursor;
+static const Times nowhere = { .lane = { -INFINITY, -INFINITY } };
 
 typedef struct {
-  Cursor forward, backward;
-  guint64 warmup;
-  Times clock;
-} Rank;
-
-typedef struct {
-  guint32 pp, vpp, n_stages, period; /* period: pairs */
-  guint64 total;                     /* forwards per rank */
-  guint64 mask;                      /* of the window of micro-batches that can be on the way */
+  guint32 pp, vpp;
+  guint64 period; /* slots */
+  guint64 base;   /* slot of the first rank's first backward */
+  guint64 total;  /* forwards per rank */
   Times p2p;
-  Stage *forward, *backward; /* in the order of the direction */
-  Rank *ranks;
-  Times *current, *saved; /* ends of the last period, 2·period by rank */
+  const Times *forward_s, *backward_s; /* by stage */
+  Times *forward_now, *backward_now;   /* by rank: of the chunk it is at */
+  Times *clock;                        /* by rank */
+  /* Last ends. Of rank r: forward_end[r + 1], and where its messages come from: forward_end[r];
+   * backward_end[r], from backward_end[r + 1]. The two follow each other in memory. */
+  Times *forward_end, *backward_end;
+  Times *saved; /* ends of an earlier period */
 } Player;
 
-static guint64
-warmup_count (const Player *player, guint32 rank)
+/* What those ends hold that are compared: all but the outermost. */
+static gsize
+n_ends (const Player *player)
 {
-  guint64 hops = player->pp - 1 - rank;
-  guint64 wanted = player->vpp == 1 ? hops : 2 * hops + (guint64)(player->vpp - 1) * player->pp;
-  return MIN (wanted, player->total);
-}
-
-/* Window of micro-batches between a producer and its consumer: at most 2p are alive in a chunk. */
-static guint64
-window_count (guint32 pp)
-{
-  guint64 window = 4;
-  while (window < 2 * (guint64)pp + 2)
-    window *= 2;
-  return window;
-}
-
-/* Stage and source of @cursor's chunk; @index: the rank's place in a chunk in this direction. */
-static void
-cursor_aim (const Player *player, Stage *stages, Cursor *cursor, guint32 index)
-{
-  gsize at = (gsize)cursor->chunk * player->pp + index;
-  cursor->stage = &stages[at];
-  cursor->from = at > 0 ? &stages[at - 1] : NULL;
+  return 2 * (gsize)player->pp;
 }
 
 static void
-fill_stages (Player *player, const CostPipeline *const *pipelines, Times *ends)
+fill_stages (Times *forward_s, Times *backward_s, const CostPipeline *const *pipelines, gsize n)
 {
-  gsize n = player->n_stages, window = (gsize)player->mask + 1;
-  for (gsize i = 0; i < n; i++) {
-    Stage *forward = &player->forward[i], *backward = &player->backward[n - 1 - i];
-    forward->ends = ends + i * window;
-    backward->ends = ends + (n + i) * window;
-    for (guint lane = 0; lane < N_LANES; lane++) {
-      forward->first.lane[lane] = pipelines[lane]->forward_s[i];
-      backward->first.lane[lane] = pipelines[lane]->backward_input_s[i];
-      backward->second.lane[lane] = pipelines[lane]->backward_weight_s[i];
+  for (guint lane = 0; lane < N_LANES; lane++) {
+    const CostPipeline *pipeline = pipelines[lane];
+    for (gsize i = 0; i < n; i++) {
+      forward_s[i].lane[lane] = pipeline->forward_s[i];
+      backward_s[i].lane[lane] = pipeline->backward_input_s[i] + pipeline->backward_weight_s[i];
     }
   }
-  for (guint lane = 0; lane < N_LANES; lane++)
-    player->p2p.lane[lane] = pipelines[lane]->p2p_s;
 }
 
 static void
 player_init (Player *player, const CostPipeline *const *pipelines, CostPipelineScratch *scratch)
 {
-  guint32 p = pipelines[0]->pp, v = pipelines[0]->vpp;
-  guint64 window = window_count (p);
-  *player = (Player){ .pp = p,
-                      .vpp = v,
-                      .n_stages = p * v,
-                      .period = v == 1 ? 1 : p * v,
+  gsize p = pipelines[0]->pp, v = pipelines[0]->vpp, n = p * v;
+  gsize n_times = 2 * n + 3 * p + 2 * (p + 1) + 2 * p;
+  Times *times = (Times *)cost_pipeline_scratch_ends (scratch, n_times * N_LANES);
+  *player = (Player){ .pp = pipelines[0]->pp,
+                      .vpp = pipelines[0]->vpp,
+                      .period = v == 1 ? 1 : n,
+                      .base = v == 1 ? p - 1 : 2 * (p - 1) + (v - 1) * p,
                       .total = pipelines[0]->microbatches * v,
-                      .mask = window - 1 };
-  gsize n_window = (gsize)player->n_stages * window, n_period = 2 * (gsize)p * player->period;
-  Times *times
-      = (Times *)cost_pipeline_scratch_ends (scratch, (2 * n_window + 2 * n_period)
-                                                          * (sizeof (Times) / sizeof (double)));
-  gsize n_bytes = 2 * player->n_stages * sizeof (Stage) + p * sizeof (Rank);
-  player->forward = (Stage *)cost_pipeline_scratch_counts (scratch, n_bytes / sizeof (guint64) + 1);
-  memset (player->forward, 0, n_bytes);
-  player->backward = player->forward + player->n_stages;
-  player->ranks = (Rank *)(player->backward + player->n_stages);
-  player->current = times + 2 * n_window;
-  player->saved = player->current + n_period;
-  fill_stages (player, pipelines, times);
-  for (guint32 rank = 0; rank < p; rank++) {
-    player->ranks[rank].warmup = warmup_count (player, rank);
-    cursor_aim (player, player->forward, &player->ranks[rank].forward, rank);
-    cursor_aim (player, player->backward, &player->ranks[rank].backward, p - 1 - rank);
-  }
-}
-
-/* Next operation of a rank in one direction, after which @cursor is at the one after it. FALSE: its
- * message is not there yet. */
-static inline gboolean
-play (const Player *player, Stage *stages, Cursor *cursor, guint32 index, Times *clock)
-{
-  Stage *stage = cursor->stage;
-  guint64 slot = cursor->microbatch & player->mask;
-  if (cursor->from != NULL) {
-    if (cursor->from->done <= cursor->microbatch)
-      return FALSE;
-    clock->all = later (clock->all, cursor->from->ends[slot].all + player->p2p.all);
-  }
-  clock->all += stage->first.all;
-  clock->all += stage->second.all;
-  stage->ends[slot] = *clock;
-  stage->done++;
-  cursor->done++;
-  cursor->microbatch++;
-  if (player->vpp == 1 || ++cursor->in_group < player->pp)
-    return TRUE;
-  cursor->in_group = 0;
-  if (++cursor->chunk < player->vpp)
-    cursor->microbatch -= player->pp;
-  else
-    cursor->chunk = 0;
-  cursor_aim (player, stages, cursor, index);
-  return TRUE;
-}
-
-/* Keeps the end of an operation of the period; @side: 0 forward, 1 backward. */
-static inline void
-record_end (const Player *player, Times *record, Cursor *cursor, guint side, const Times *end)
-{
-  record[2 * cursor->record + side] = *end;
-  if (++cursor->record == player->period)
-    cursor->record = 0;
-}
-
-/* Plays @rank until @n_periods are done or a message is missing. TRUE: at the cut. */
-static gboolean
-advance (Player *player, guint32 rank, guint64 n_periods)
-{
-  Rank *own = &player->ranks[rank];
-  Cursor *forward = &own->forward, *backward = &own->backward;
-  guint64 warmup = own->warmup, total = player->total;
-  guint64 last_backward = MIN (n_periods * player->period, total);
-  guint64 last_forward = MIN (warmup + last_backward, total);
-  guint32 index_back = player->pp - 1 - rank;
-  Times clock = own->clock, *record = player->current + 2 * (gsize)rank * player->period;
-  gboolean is_at_cut = FALSE;
-  for (;;) {
-    guint64 forwards = forward->done, backwards = backward->done;
-    is_at_cut = forwards == last_forward && backwards == last_backward;
-    if (is_at_cut)
-      break;
-    if (forwards < total && forwards - backwards <= warmup) {
-      if (!play (player, player->forward, forward, rank, &clock))
-        break;
-      if (forwards >= warmup)
-        record_end (player, record, forward, 0, &clock);
-    } else {
-      if (!play (player, player->backward, backward, index_back, &clock))
-        break;
-      record_end (player, record, backward, 1, &clock);
-    }
-  }
-  own->clock = clock;
-  return is_at_cut;
-}
-
-/* Sweeps up (forwards travel that way) and down (backwards) until all ranks are at the cut.
- * FALSE: a sweep moved nothing, which no legal order does. */
-static gboolean
-play_to (Player *player, guint64 n_periods)
-{
-  guint64 done = 0, done_before = G_MAXUINT64;
-  for (;;) {
-    guint32 at_cut = 0;
-    for (guint32 i = 0; i < player->pp; i++)
-      advance (player, i, n_periods);
-    done = 0;
-    for (guint32 i = player->pp; i-- > 0;) {
-      at_cut += advance (player, i, n_periods);
-      done += player->ranks[i].forward.done + player->ranks[i].backward.done;
-    }
-    if (at_cut == player->pp)
-      return TRUE;
-    if (done == done_before)
-      return FALSE;
-    done_before = done;
-  }
-}
-
-static gboolean
-same_shape (const Player *player, Times *out_shift)
-{
-  gsize n = 2 * (gsize)player->pp * player->period;
-  Times shift;
+                      .forward_s = times,
+                      .backward_s = times + n };
   for (guint lane = 0; lane < N_LANES; lane++)
-    shift.lane[lane] = player->current[0].lane[lane] - player->saved[0].lane[lane];
-  for (gsize i = 0; i < n; i++)
+    player->p2p.lane[lane] = pipelines[lane]->p2p_s;
+  fill_stages (times, times + n, pipelines, n);
+  player->forward_now = times + 2 * n;
+  player->backward_now = player->forward_now + p;
+  player->clock = player->backward_now + p;
+  player->forward_end = player->clock + p;
+  player->backward_end = player->forward_end + p + 1;
+  player->saved = player->backward_end + p + 1;
+  memset (player->clock, 0, p * sizeof (Times));
+  player->forward_end[0] = player->backward_end[p] = nowhere;
+  memcpy (player->forward_now, player->forward_s, p * sizeof (Times));
+  memcpy (player->backward_now, player->backward_s + n - p, p * sizeof (Times));
+}
+
+static inline void
+play (Player *player, guint32 rank, const Times *from, const Times *duration, Times *end)
+{
+  Lanes clock = later (player->clock[rank].all, from->all + player->p2p.all) + duration->all;
+  player->clock[rank].all = clock;
+  end->all = clock;
+}
+
+/* Chunks go in groups of p micro-batches, so each slot one rank begins a chunk: of index k = slot −
+ * rank, a multiple of p. Rank 0 is at that chunk as well. */
+static void
+play_forwards (Player *player, guint64 slot)
+{
+  guint32 p = player->pp;
+  guint32 low = slot < player->total ? 0 : (guint32)MIN (slot - player->total + 1, p);
+  guint32 high = (guint32)MIN (slot + 1, p);
+  if (player->vpp > 1) {
+    guint32 begins = (guint32)(slot % p), chunk = (guint32)(slot / p % player->vpp);
+    player->forward_now[begins] = player->forward_s[(gsize)chunk * p + begins];
+    player->forward_end[0] = chunk > 0 ? player->forward_end[p] : nowhere;
+  }
+  for (guint32 rank = high; rank-- > low;)
+    play (player, rank, &player->forward_end[rank], &player->forward_now[rank],
+          &player->forward_end[rank + 1]);
+}
+
+/* 1F1B: rank r's i-th in slot i + p − 1, after the rank that follows it. */
+static void
+play_backwards (Player *player, guint64 slot)
+{
+  if (slot < player->base || slot - player->base >= player->total)
+    return;
+  for (guint32 rank = player->pp; rank-- > 0;)
+    play (player, rank, &player->backward_end[rank + 1], &player->backward_now[rank],
+          &player->backward_end[rank]);
+}
+
+/* Interleaved: rank r's i-th in slot i + base − r, chunks from the last to the first. */
+static void
+play_chunks_back (Player *player, guint64 slot)
+{
+  guint32 p = player->pp;
+  guint64 base = player->base, total = player->total, at = slot + p - 1; /* i + base of the last */
+  guint32 low = slot < base ? (guint32)MIN (base - slot, p) : 0;
+  guint32 high = slot < base + total ? (guint32)MIN (base + total - slot, p) : 0;
+  if (at < base)
+    return;
+  guint64 last = at - base;
+  guint32 begins = p - 1 - (guint32)(last % p), chunk = (guint32)(last / p % player->vpp);
+  player->backward_now[begins] = player->backward_s[(gsize)(player->vpp - 1 - chunk) * p + begins];
+  player->backward_end[p] = chunk > 0 ? player->backward_end[0] : nowhere;
+  for (guint32 rank = low; rank < high; rank++)
+    play (player, rank, &player->backward_end[rank + 1], &player->backward_now[rank],
+          &player->backward_end[rank]);
+}
+
+/* From slot @first to the one before @end. */
+static void
+play_slots (Player *player, guint64 first, guint64 end)
+{
+  for (guint64 slot = first; slot < end; slot++) {
+    play_forwards (player, slot);
+    if (player->vpp == 1)
+      play_backwards (player, slot);
+    else
+      play_chunks_back (player, slot);
+  }
+}
+
+static gboolean
+same_ends (const Player *player, Times *out_shift)
+{
+  const Times *current = player->forward_end + 1;
+  for (guint lane = 0; lane < N_LANES; lane++)
+    out_shift->lane[lane] = current[0].lane[lane] - player->saved[0].lane[lane];
+  for (gsize i = 0; i < n_ends (player); i++)
     for (guint lane = 0; lane < N_LANES; lane++) {
-      double end = player->current[i].lane[lane];
-      double off = end - player->saved[i].lane[lane] - shift.lane[lane];
+      double end = current[i].lane[lane];
+      double off = end - player->saved[i].lane[lane] - out_shift->lane[lane];
       if (!(fabs (off) <= SAME_RATIO * end))
         return FALSE;
     }
-  *out_shift = shift;
   return TRUE;
 }
 
 /* Plays period by period; at a repeat takes whole stretches out of the total and returns their
- * time. The saved period is moved on at powers of two, so that any length of repeat is found. */
-static gboolean
-play_periods (Player *player, Times *out_skipped)
+ * time. The saved period is moved on at powers of two, so that any length of repeat is found.
+ * *out_slot: the next one to play. */
+static Times
+play_periods (Player *player, guint64 *out_slot)
 {
-  guint64 longest = warmup_count (player, 0), saved_at = 1;
-  guint64 n_periods = (player->total - longest) / player->period;
-  gsize n_bytes = 2 * (gsize)player->pp * player->period * sizeof (Times);
-  *out_skipped = (Times){ 0 };
-  for (guint64 n = 1; n <= n_periods; n++) {
+  guint64 slot = player->base, saved_at = 0;
+  guint64 n_periods = player->total > slot ? (player->total - slot) / player->period : 0;
+  Times skipped = { 0 };
+  play_slots (player, 0, slot);
+  for (guint64 n = 1; n <= n_periods; n++, slot += player->period) {
     Times shift;
-    if (!play_to (player, n))
-      return FALSE;
-    if (n > saved_at && same_shape (player, &shift)) {
+    play_slots (player, slot, slot + player->period);
+    if (n > 1 && same_ends (player, &shift)) {
       guint64 repeat = n - saved_at, stretches = (n_periods - n) / repeat;
       for (guint lane = 0; lane < N_LANES; lane++)
-        out_skipped->lane[lane] = (double)stretches * shift.lane[lane];
+        skipped.lane[lane] = (double)stretches * shift.lane[lane];
       player->total -= stretches * repeat * player->period;
-      return TRUE;
-    }
-    if (n == 1 || n == 2 * saved_at) {
-      memcpy (player->saved, player->current, n_bytes);
+      n_periods = n;
+    } else if (n == 1 || n == 2 * saved_at) {
+      memcpy (player->saved, player->forward_end + 1, n_ends (player) * sizeof (Times));
       saved_at = n;
     }
   }
-  return TRUE;
+  *out_slot = slot;
+  return skipped;
 }
 
 static gboolean
@@ -367,29 +294,21 @@ find_busiest (const CostPipeline *pipeline, CostPipelineResult *out)
   }
 }
 
-static gboolean
+static void
 play_both (const CostPipeline *const *pipelines, CostPipelineScratch *scratch,
-           CostPipelineResult *results, GError **error)
+           CostPipelineResult *results)
 {
-  const CostPipeline *pipeline = pipelines[0];
   Player player;
-  Times skipped;
+  guint64 slot = 0;
   player_init (&player, pipelines, scratch);
-  if (!play_periods (&player, &skipped) || !play_to (&player, G_MAXUINT32)) {
-    g_set_error (error, COST_ERROR, COST_ERROR_BAD_VALUE,
-                 "the schedule of pp=%u vpp=%u with %" G_GUINT64_FORMAT " micro-batches waits for "
-                 "itself",
-                 pipeline->pp, pipeline->vpp, pipeline->microbatches);
-    return FALSE;
-  }
+  Times skipped = play_periods (&player, &slot);
+  play_slots (&player, slot, player.total + player.base);
   for (guint lane = 0; lane < N_LANES; lane++) {
-    for (guint32 rank = 0; rank < pipeline->pp; rank++)
-      results[lane].makespan_s
-          = MAX (results[lane].makespan_s, player.ranks[rank].clock.lane[lane]);
+    for (guint32 rank = 0; rank < player.pp; rank++)
+      results[lane].makespan_s = MAX (results[lane].makespan_s, player.clock[rank].lane[lane]);
     results[lane].makespan_s += skipped.lane[lane];
-    results[lane].played_count = player.total / pipeline->vpp;
+    results[lane].played_count = player.total / player.vpp;
   }
-  return TRUE;
 }
 
 /* ---- what has been played ---- */
@@ -486,9 +405,8 @@ cost_pipeline_recurrence_both (const CostPipeline *one, const CostPipeline *othe
     if (one->schedule == MODEL_SCHEDULE_GPIPE)
       result->makespan_s = cost_pipeline_lower_bound (pipelines[lane]);
   }
-  if (!is_listed && one->schedule != MODEL_SCHEDULE_GPIPE
-      && !play_both (pipelines, scratch, results, error))
-    return FALSE;
+  if (!is_listed && one->schedule != MODEL_SCHEDULE_GPIPE)
+    play_both (pipelines, scratch, results);
   if (!is_listed)
     keep_played (scratch, pipelines, results);
   memcpy (out, results, sizeof results);

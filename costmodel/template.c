@@ -80,7 +80,7 @@ cost_template_init (CostTemplate *out, const ModelArch *arch, const CostBlockKin
                     GError **error)
 {
   return cost_template_init_shared (out, arch, kinds, job, layout, profile, machine, numbers, gpus,
-                                    NULL, error)
+                                    NULL, NULL, error)
          && cost_template_set_recompute (out, arch, kinds, job, layout, error);
 }
 
@@ -88,13 +88,17 @@ gboolean
 cost_template_init_shared (CostTemplate *out, const ModelArch *arch, const CostBlockKinds *kinds,
                            const ModelJob *job, const ModelLayout *layout,
                            const ModelProfile *profile, const TopoMachine *machine,
-                           const CostNumbers *numbers, guint32 gpus, CostGemmMemo *memo,
-                           GError **error)
+                           const CostNumbers *numbers, guint32 gpus, const CostTemplate *like,
+                           CostGemmMemo *memo, GError **error)
 {
   ModelRankMap map;
-  model_rankmap_init (&map, layout);
-  g_return_val_if_fail (map.world == gpus, FALSE);
-  cost_context_init_groups (&out->context, machine, profile, numbers, &map, COST_SEGMENT_GROUPS);
+  if (like == NULL) {
+    model_rankmap_init (&map, layout);
+    g_return_val_if_fail (map.world == gpus, FALSE);
+    cost_context_init_groups (&out->context, machine, profile, numbers, &map, COST_SEGMENT_GROUPS);
+  } else if (like != out) {
+    cost_context_copy (&out->context, &like->context);
+  }
   out->context.gemm_memo = memo;
   if (!cost_context_check_dtype (&out->context, layout->dtype, error))
     return FALSE;

@@ -31,13 +31,15 @@ typedef struct {
 /*
  * In two steps, for layouts that differ in recompute only: what they share (context, embedding,
  * head, blocks without recompute), then the blocks under the recompute of @layout. Errors as
- * below. @memo: (nullable) borrowed by the template's context as long as that prices.
+ * below. @like: (nullable) a template of the same problem, tp, cp, ep and etp, whose context serves;
+ * may be @out. @memo: (nullable) borrowed by the template's context as long as that prices.
  */
 gboolean cost_template_init_shared (CostTemplate *out, const ModelArch *arch,
                                     const CostBlockKinds *kinds, const ModelJob *job,
                                     const ModelLayout *layout, const ModelProfile *profile,
                                     const TopoMachine *machine, const CostNumbers *numbers,
-                                    guint32 gpus, CostGemmMemo *memo, GError **error);
+                                    guint32 gpus, const CostTemplate *like, CostGemmMemo *memo,
+                                    GError **error);
 gboolean cost_template_set_recompute (CostTemplate *tmpl, const ModelArch *arch,
                                       const CostBlockKinds *kinds, const ModelJob *job,
                                       const ModelLayout *layout, GError **error);

@@ -107,7 +107,7 @@ template_of (Predictor *predictor, const ModelLayout *layout, GError **error)
   known->used
       = cost_template_init_shared (&known->tmpl, problem->arch, &shared->space->kinds, problem->job,
                                    layout, problem->profile, problem->machine, problem->numbers,
-                                   problem->gpus, predictor->gemm_memo, error)
+                                   problem->gpus, NULL, predictor->gemm_memo, error)
         && cost_template_set_recompute (&known->tmpl, problem->arch, &shared->space->kinds,
                                         problem->job, layout, error);
   known->layout = *layout;
@@ -188,10 +188,12 @@ void
 sim_exact_run (SimExact *exact)
 {
   Predictor predictor = { .exact = exact,
-                          .known = g_new0 (KnownTemplate, N_TEMPLATES),
+                          .known = g_new (KnownTemplate, N_TEMPLATES),
                           .scratch = cost_pipeline_scratch_new (),
                           .gemm_memo = cost_gemm_memo_new () };
 
+  for (guint i = 0; i < N_TEMPLATES; i++)
+    predictor.known[i].used = FALSE;
   take_candidates (&predictor);
   cost_pipeline_scratch_free (predictor.scratch);
   cost_gemm_memo_free (predictor.gemm_memo);

@@ -203,7 +203,27 @@ static guint64
 priced_bytes (const SimSpace *space)
 {
   return (guint64)space->families->len
-         * (sizeof (SimPriced) + space->pipelines->len * sizeof (SimShape));
+         * (sizeof (SimPriced) + sizeof (CostTemplate) + space->pipelines->len * sizeof (SimShape));
+}
+
+static void
+priced_new (SimShared *shared)
+{
+  guint n = shared->space->families->len;
+
+  shared->priced = g_new0 (SimPriced, MAX (n, 1));
+  shared->templates = g_new (CostTemplate, MAX (n, 1));
+  for (guint i = 0; i < n; i++)
+    shared->priced[i].tmpl = &shared->templates[i];
+}
+
+static void
+priced_free (SimShared *shared)
+{
+  for (guint i = 0; shared->priced != NULL && i < shared->space->families->len; i++)
+    g_free (shared->priced[i].shapes);
+  g_free (shared->priced);
+  g_free (shared->templates);
 }
 
 gboolean
@@ -222,7 +242,7 @@ sim_search (const CostProblem *problem, const SimSpace *space, const SimSearchOp
   shared.skips_unfit = !options->exhaustive;
   shared.ranked = g_new0 (SimRanked, MAX (space->families->len, 1));
   if (!options->exhaustive && priced_bytes (space) <= MOST_PRICED_BYTES)
-    shared.priced = g_new0 (SimPriced, MAX (space->families->len, 1));
+    priced_new (&shared);
   while (done && !complete) {
     sim_search_result_clear (out);
     *out = (SimSearchResult){ .tier2_count = out->tier2_count };
@@ -237,9 +257,7 @@ sim_search (const CostProblem *problem, const SimSpace *space, const SimSearchOp
   }
   g_mutex_clear (&shared.lock);
   g_free (shared.ranked);
-  for (guint i = 0; shared.priced != NULL && i < space->families->len; i++)
-    g_free (shared.priced[i].shapes);
-  g_free (shared.priced);
+  priced_free (&shared);
   out->rejected[MODEL_ILLEGAL_STAGES]
       += space->refused_stages * space->families->len * space->recomputes->len;
   out->elapsed_s = (double)(g_get_monotonic_time () - start_us) * 1e-6;

@@ -153,13 +153,39 @@ cost_by_memory (SimWorker *worker, const SimShape *shape, guint32 risky)
   }
 }
 
-/* No layout of @shape is faster, however its layers are cut. @is_plain: with nothing recomputed. */
+/* No layout of @shape is faster, however its layers are cut. @is_plain: with nothing recomputed but
+ * what takes @recompute_s of a micro-batch. */
 static double
-least_cut_s (SimWorker *worker, const SimShape *shape, gboolean is_plain)
+least_cut_s (SimWorker *worker, const SimShape *shape, gboolean is_plain, double recompute_s)
 {
   sim_shape_apply (shape, shape->pipeline, &worker->layout);
   return cost_template_least_cut_s (worker->shared->problem, worker->tmpl,
-                                    &worker->shared->space->kinds, &worker->layout, is_plain);
+                                    &worker->shared->space->kinds, &worker->layout, is_plain,
+                                    recompute_s);
+}
+
+/* May no cut of @shape, sharded in one of the ways in @slots, that recomputes as much as it must be
+ * among the K best? The last ways need the least, mostly. */
+static gboolean
+is_hopeless (SimWorker *worker, const SimShape *shape, guint32 slots)
+{
+  double least_s = INFINITY;
+
+  if (worker->shared->options->exhaustive || !is_partly_plain (worker))
+    return FALSE;
+  for (guint i = shape->n_slots; i-- > 0;) {
+    double recompute_s = 0;
+
+    if (!(slots & (1u << i)))
+      continue;
+    recompute_s = sim_worker_least_recompute_s (worker, shape, &shape->slots[i]);
+    if (!(recompute_s > 0))
+      return FALSE; /* what is known without it has not been enough */
+    least_s = fmin (least_s, least_cut_s (worker, shape, TRUE, recompute_s));
+    if (!sim_worker_prunes (worker, least_s))
+      return FALSE;
+  }
+  return TRUE;
 }
 
 static void
@@ -172,10 +198,11 @@ visit_shape (SimWorker *worker, const SimShape *shape)
   guint32 slots = 0;
   Costed costed;
 
-  if (uneven && sim_worker_prunes (worker, least_cut_s (worker, shape, is_partly_plain (worker))))
+  if (uneven
+      && sim_worker_prunes (worker, least_cut_s (worker, shape, is_partly_plain (worker), 0)))
     return;
   slots = sim_worker_fitting_slots (worker, shape, known_kept (worker));
-  if (slots == 0)
+  if (slots == 0 || is_hopeless (worker, shape, slots))
     return;
   costed = cost_pipeline (worker, shape, shape->pipeline, slots, prune);
   if (!uneven)
@@ -198,7 +225,7 @@ family_least_s (SimWorker *worker)
   for (guint i = 0; i < worker->shapes->len; i++) {
     const SimShape *shape = &g_array_index (worker->shapes, SimShape, i);
 
-    least_s = fmin (least_s, least_cut_s (worker, shape, TRUE));
+    least_s = fmin (least_s, least_cut_s (worker, shape, TRUE, 0));
   }
   return least_s;
 }
@@ -241,6 +268,18 @@ sim_worker_guess_s (SimWorker *worker)
   return guess_s;
 }
 
+/* What this thread priced last, if its groups are those of @family. */
+static const CostTemplate *
+last_like (const SimWorker *worker, const SimFamily *family)
+{
+  const SimFamily *last = &worker->last_family;
+
+  return worker->last_tmpl != NULL && last->tp == family->tp && last->cp == family->cp
+                 && last->ep == family->ep && last->etp == family->etp
+             ? worker->last_tmpl
+             : NULL;
+}
+
 gboolean
 sim_worker_price_family (SimWorker *worker, const SimFamily *family, double *out_least_s)
 {
@@ -253,10 +292,14 @@ sim_worker_price_family (SimWorker *worker, const SimFamily *family, double *out
   sim_shape_apply (shape, shape->pipeline, &worker->layout);
   if (!cost_template_init_shared (worker->tmpl, problem->arch, &shared->space->kinds, problem->job,
                                   &worker->layout, problem->profile, problem->machine,
-                                  problem->numbers, problem->gpus, worker->gemm_memo, &error)) {
+                                  problem->numbers, problem->gpus, last_like (worker, family),
+                                  worker->gemm_memo, &error)) {
     sim_shared_fail (worker->shared, error);
     return FALSE;
   }
+  sim_worker_forget_rooms (worker);
+  worker->last_tmpl = worker->tmpl;
+  worker->last_family = *family;
   sim_worker_drop_unfit (worker);
   *out_least_s = family_least_s (worker);
   return TRUE;
@@ -267,8 +310,9 @@ static void
 use_priced (SimWorker *worker, const SimFamily *family, SimPriced *priced, double *out_least_s)
 {
   worker->layout = sim_family_layout (worker->shared->space, family);
-  worker->tmpl = &priced->tmpl;
+  worker->tmpl = priced->tmpl;
   worker->tmpl->context.gemm_memo = worker->gemm_memo;
+  sim_worker_forget_rooms (worker);
   g_array_set_size (worker->shapes, 0);
   g_array_append_vals (worker->shapes, priced->shapes, priced->n_shapes);
   *out_least_s = family_least_s (worker);
@@ -284,6 +328,7 @@ price_recompute (SimWorker *worker, guint index, double *out_least_s)
 
   worker->recompute = index;
   worker->template_serial++;
+  sim_worker_forget_rooms (worker);
   worker->templates_count++;
   worker->layout.recompute = sim_space_recompute (shared->space, index);
   if (!cost_template_set_recompute (worker->tmpl, problem->arch, &shared->space->kinds,

@@ -18,7 +18,7 @@ typedef struct {
 
 /* What ranking a family finds and visiting it needs again. */
 typedef struct {
-  CostTemplate tmpl;
+  CostTemplate *tmpl; /* (borrowed) one of templates below, unset before */
   guint n_shapes;
   SimShape *shapes; /* (owned) that may fit */
 } SimPriced;
@@ -30,7 +30,8 @@ typedef struct {
   const SimSearchOptions *options;
   SimRanked *ranked; /* (owned) one per family; each is written by one thread, then sorted */
   SimPriced *priced; /* (owned) (nullable) by family: what ranking has found, while it is small */
-  atomic_uint next;  /* family, then pending candidate, to take */
+  CostTemplate *templates; /* (owned) (nullable) by family; large, so not cleared */
+  atomic_uint next;        /* family, then pending candidate, to take */
   /* layouts whose memory cannot do are left out unseen: not exhaustive, and not asked what is
    * nearest to fitting */
   gboolean skips_unfit;
@@ -49,11 +50,10 @@ typedef struct {
   ModelLayout layout;
 } SimNear;
 
-/* A placement kept for the templates and families that share its groups. */
+/* Of a placement kept for the templates and families that share its groups. */
 typedef struct {
   guint32 tp, cp, ep, etp, pp, hsdp; /* tp 0: empty */
   guint64 template_serial;           /* the template whose sizes it has */
-  CostPlacement placement;
 } SimPlaced;
 
 /* The need at which the risk is the most that is accepted, for layouts of one spread. */
@@ -62,6 +62,15 @@ typedef struct {
   double most_need_bytes;
 } SimLimit;
 #define SIM_N_LIMITS 8
+
+/* What the current template and pp leave for layers, in one way to shard. */
+typedef struct {
+  SimSlot slot;
+  guint kept; /* CostKept, or one more (unfit.c) */
+  guint32 pp;
+  CostRoom room;
+} SimRoom;
+#define SIM_N_ROOMS (2 * SIM_MAX_SLOTS)
 
 /* Tier 1 of one thread. */
 typedef struct {
@@ -82,10 +91,16 @@ typedef struct {
   CostTemplate *tmpl;      /* (borrowed) own_tmpl, or what ranking has priced */
   CostTemplate *own_tmpl;  /* (owned) */
   CostGemmMemo *gemm_memo; /* (owned) */
+  /* the family priced last, for others with the same groups */
+  const CostTemplate *last_tmpl; /* (borrowed) (nullable) */
+  SimFamily last_family;
   ModelLayout layout;
-  SimPlaced *placed; /* (owned) direct-mapped cache */
+  SimPlaced *placed;         /* (owned) direct-mapped cache */
+  CostPlacement *placements; /* (owned) of those; large, so not cleared */
   SimLimit limits[SIM_N_LIMITS];
   guint n_limits; /* ever made: the oldest goes */
+  SimRoom rooms[SIM_N_ROOMS];
+  guint n_rooms;
   /* uneven stages */
   double *layer_s;                 /* (owned) scratch of the balance */
   guint32 *balanced, *most_layers; /* (owned) */
@@ -116,9 +131,14 @@ const CostPlacement *sim_worker_placement (SimWorker *worker);
 
 /* The need at which the risk is just acceptable: the risk grows with the need. INFINITY: any. */
 double sim_worker_most_need_bytes (SimWorker *worker, double sigma);
+/* Whenever the template's prices or recompute setting change. */
+void sim_worker_forget_rooms (SimWorker *worker);
 /* Slots of @shape, a bit each, that may fit with worker->layout's recompute and some cut. All of
  * them where nothing is skipped. */
 guint32 sim_worker_fitting_slots (SimWorker *worker, const SimShape *shape, CostKept kept);
+/* Seconds of a micro-batch that the layers recompute at least where @slot fits, each layer as
+ * worker->tmpl's blocks do or not at all. */
+double sim_worker_least_recompute_s (SimWorker *worker, const SimShape *shape, const SimSlot *slot);
 /* Drops worker->shapes of which no slot can fit, whatever is recomputed, and such slots. */
 void sim_worker_drop_unfit (SimWorker *worker);
 

@@ -23,6 +23,7 @@ sim_worker_init (SimWorker *worker, SimShared *shared, double slack_ratio, doubl
   worker->own_tmpl = g_new (CostTemplate, 1);
   worker->gemm_memo = cost_gemm_memo_new ();
   worker->placed = g_new0 (SimPlaced, N_PLACED);
+  worker->placements = g_new (CostPlacement, N_PLACED);
   sim_topk_init (&worker->estimates, shared->options->keep);
 }
 
@@ -36,6 +37,7 @@ sim_worker_clear (SimWorker *worker)
   g_clear_pointer (&worker->pending, g_array_unref);
   g_clear_pointer (&worker->shapes, g_array_unref);
   g_clear_pointer (&worker->placed, g_free);
+  g_clear_pointer (&worker->placements, g_free);
   g_clear_pointer (&worker->own_tmpl, g_free);
   g_clear_pointer (&worker->gemm_memo, cost_gemm_memo_free);
   sim_topk_clear (&worker->estimates);
@@ -150,13 +152,15 @@ sim_worker_placement (SimWorker *worker)
   const ModelLayout *layout = &worker->layout;
   guint64 hash = layout->tp * 31u + layout->cp;
   SimPlaced *placed = NULL;
+  CostPlacement *placement = NULL;
 
   hash = ((hash * 31 + layout->ep) * 31 + layout->etp) * 31 + layout->pp;
   hash = (hash * 31 + layout->hsdp) * G_GUINT64_CONSTANT (0x9E3779B97F4A7C15);
   placed = &worker->placed[(hash >> 32) % N_PLACED];
+  placement = &worker->placements[(hash >> 32) % N_PLACED];
   if (placed->tp != layout->tp || placed->cp != layout->cp || placed->ep != layout->ep
       || placed->etp != layout->etp || placed->pp != layout->pp || placed->hsdp != layout->hsdp) {
-    cost_placement_init_groups (&placed->placement, worker->shared->problem, layout);
+    cost_placement_init_groups (placement, worker->shared->problem, layout);
     placed->tp = layout->tp;
     placed->cp = layout->cp;
     placed->ep = layout->ep;
@@ -166,10 +170,10 @@ sim_worker_placement (SimWorker *worker)
     placed->template_serial = 0;
   }
   if (placed->template_serial != worker->template_serial) {
-    cost_placement_set_template (&placed->placement, worker->shared->problem, layout, worker->tmpl);
+    cost_placement_set_template (placement, worker->shared->problem, layout, worker->tmpl);
     placed->template_serial = worker->template_serial;
   }
-  return &placed->placement;
+  return placement;
 }
 
 /* ---- the thread ---- */
@@ -222,7 +226,7 @@ keep_shapes (const SimWorker *worker, SimPriced *priced)
 static gboolean
 rank_family (SimWorker *worker, const SimFamily *family, SimPriced *priced, SimRanked *out)
 {
-  worker->tmpl = priced != NULL ? &priced->tmpl : worker->own_tmpl;
+  worker->tmpl = priced != NULL ? priced->tmpl : worker->own_tmpl;
   if (!sim_worker_price_family (worker, family, &out->least_s))
     return FALSE;
   out->guess_s = sim_worker_guess_s (worker);

@@ -1,7 +1,8 @@
 /* tests/test_costmodel_memory_bound.c - what the bound calls hopeless has no cut that fits.
  *
  * For many layouts the need of the fullest stage is worked out stage by stage, for cuts of several
- * kinds; with a limit just at that need the bound must say that they may fit. */
+ * kinds; with a limit just at that need the bound must say that they may fit, and what must be
+ * recomputed for it may not be more than what is. */
 #include "tests/costmodel_setting.h"
 
 #define N_CUTS 6
@@ -67,17 +68,81 @@ may_fit (const Setting *s, const CostBlockKinds *kinds, const CostTemplate *tmpl
          const ModelLayout *layout, const CostShards *shards, CostKept kept, double limit)
 {
   const CostStageMap map = { .pp = layout->pp, .vpp = layout->vpp, .schedule = layout->schedule };
+  guint64 microbatches = model_layout_microbatches (layout, &s->job);
   CostMemoryPlan plan;
+  CostRoom room;
 
-  cost_memory_plan_init (&plan, tmpl, layout, model_layout_microbatches (layout, &s->job), shards,
-                         &map);
-  return cost_memory_may_fit (&plan, s->arch, kinds, kept, limit);
+  cost_memory_plan_init (&plan, tmpl, layout, microbatches, shards, &map);
+  cost_room_init (&room, &plan, s->arch, kinds, kept, kept, limit);
+  return cost_room_may_fit (&room, &map, microbatches);
+}
+
+/* What the layers of a cut recompute in one micro-batch. */
+static double
+recompute_of_cut (const Setting *s, const CostBlockKinds *kinds, const CostTemplate *tmpl,
+                  const ModelLayout *layout, const guint32 *layers)
+{
+  g_auto (CostStageMap) map = { 0 };
+  double extra_s[COST_MAX_RUN_KINDS], sum_s = 0;
+
+  cost_stage_map_init_recompute (&map, s->arch, kinds, layout->pp, layout->vpp, layout->schedule,
+                                 layers, cost_stage_map_recompute_layers (layout));
+  cost_template_recompute_s (tmpl, layout->schedule, extra_s);
+  for (guint32 stage = 0; stage < layout->pp * layout->vpp; stage++)
+    for (guint kind = 0; kind < kinds->n_kinds; kind++)
+      sum_s += map.contents[map.content_of_stage[stage]].recomputed[kind] * extra_s[kind];
+  return sum_s;
+}
+
+static double
+least_recompute (const Setting *s, const CostBlockKinds *kinds, const CostTemplate *tmpl,
+                 const ModelLayout *layout, const CostShards *shards, double limit)
+{
+  const CostStageMap map = { .pp = layout->pp, .vpp = layout->vpp, .schedule = layout->schedule };
+  guint64 microbatches = model_layout_microbatches (layout, &s->job);
+  double extra_s[COST_MAX_RUN_KINDS];
+  CostMemoryPlan plan;
+  CostRoom room;
+
+  cost_memory_plan_init (&plan, tmpl, layout, microbatches, shards, &map);
+  cost_room_init (&room, &plan, s->arch, kinds, COST_KEPT_PLAIN, COST_KEPT_EITHER, limit);
+  cost_template_recompute_s (tmpl, layout->schedule, extra_s);
+  return cost_room_least_recompute_s (&room, &map, microbatches,
+                                      cost_room_saved_per_s (&room, tmpl, extra_s));
+}
+
+/* The least recompute with which @cut's need is not exceeded is no more than what @cut does, and
+ * the time bound with it no more than @cut's step. Adds up both, for how tight it is. */
+static void
+check_recompute (const Setting *s, const CostBlockKinds *kinds, const CostTemplate *tmpl,
+                 const ModelLayout *layout, const CostPlacement *placement, const guint32 *layers,
+                 double *bounds_s, double *cuts_s)
+{
+  double need = need_of_cut (s, kinds, tmpl, layout, placement, layers);
+  double least_s = least_recompute (s, kinds, tmpl, layout, &placement->shards, need);
+  double cut_s = recompute_of_cut (s, kinds, tmpl, layout, layers);
+  g_autoptr (CostPipelineScratch) scratch = cost_pipeline_scratch_new ();
+  g_auto (CostPrediction) prediction = { 0 };
+  g_auto (CostStageMap) map = { 0 };
+
+  assert_true (least_s >= 0 && least_s <= cut_s * (1 + 1e-9));
+  cost_stage_map_init_recompute (&map, s->arch, kinds, layout->pp, layout->vpp, layout->schedule,
+                                 layers, cost_stage_map_recompute_layers (layout));
+  assert_true (
+      cost_evaluate (&s->problem, layout, tmpl, &map, placement, scratch, &prediction, NULL));
+  assert_true (cost_template_least_cut_s (&s->problem, tmpl, kinds, layout, TRUE, least_s)
+               <= prediction.step_s);
+  /* nothing to recompute where everything fits */
+  assert_true (least_recompute (s, kinds, tmpl, layout, &placement->shards, 1e18) == 0);
+  *bounds_s += least_s;
+  *cuts_s += cut_s;
 }
 
 /* Of one layout. Returns how tight the bound is: the least limit that may do, over the least need
  * of the cuts; 0 if the layout is not legal. */
 static double
-check_layout (const Setting *s, const CostBlockKinds *kinds, const ModelLayout *layout)
+check_layout (const Setting *s, const CostBlockKinds *kinds, const ModelLayout *layout,
+              double *bounds_s, double *cuts_s)
 {
   g_autofree CostTemplate *tmpl = g_new (CostTemplate, 1);
   g_autofree guint32 *layers = g_new (guint32, s->arch->layers + 1);
@@ -96,8 +161,11 @@ check_layout (const Setting *s, const CostBlockKinds *kinds, const ModelLayout *
   cost_placement_shards (&shards, layout);
   assert_memory_equal (&shards, &placement.shards, sizeof shards);
   for (guint cut = 0; cut < N_CUTS; cut++)
-    if (cut_layers (cut, s->arch->layers, layout->pp, layout->vpp, layers))
+    if (cut_layers (cut, s->arch->layers, layout->pp, layout->vpp, layers)) {
       least = MIN (least, need_of_cut (s, kinds, tmpl, layout, &placement, layers));
+      if (partial)
+        check_recompute (s, kinds, tmpl, layout, &placement, layers, bounds_s, cuts_s);
+    }
   if (!(least < INFINITY))
     return 0;
   assert_true (may_fit (s, kinds, tmpl, layout, &shards, kept, least));
@@ -118,7 +186,7 @@ test_bound (void **state)
   const Case *c = *state;
   g_auto (Setting) s = { 0 };
   CostBlockKinds kinds;
-  double sum = 0;
+  double sum = 0, bounds_s = 0, cuts_s = 0;
   guint n = 0;
 
   setting_init (&s, c->model, c->machine, c->profile, c->gpus, c->seq, c->batch);
@@ -137,13 +205,16 @@ test_bound (void **state)
 
             if (!model_layout_parse (&layout, text, s.profile, NULL))
               continue;
-            tight = check_layout (&s, &kinds, &layout);
+            tight = check_layout (&s, &kinds, &layout, &bounds_s, &cuts_s);
             sum += tight;
             n += tight > 0;
           }
   assert_true (n > 20);
   /* a bound that lets everything pass would be of no use */
   assert_true (sum / n > 0.6);
+  print_message ("%s: needs are bounded by %.2f of them, recompute by %.2f of it\n", c->name,
+                 sum / n, bounds_s / cuts_s);
+  assert_true (bounds_s > 0.04 * cuts_s);
 }
 
 int

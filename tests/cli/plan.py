@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""plait plan as a user sweeps with it: whole through kill -9 and Ctrl-C, the same on any number of threads.
+
+usage: plan.py PLAIT kill|interrupt|threads|refuse
+"""
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+
+PLAIT, WHAT = os.path.abspath(sys.argv[1]), sys.argv[2]
+SWEEP = ["plan", "--model", "llama-3.1-8b", "--machine", "hgx-h100,dgx-a100-80g", "--gpus", "64..256", "--global-batch", "256",
+         "--keep", "20"]
+POINTS = 6
+failures = []
+
+
+def check(condition, what):
+    if not condition:
+        failures.append(what)
+        print("FAILED: " + what)
+
+
+def run(words, expect=0):
+    done = subprocess.run([PLAIT, *words], capture_output=True, text=True, timeout=240)
+    check(done.returncode == expect, f"{' '.join(words)}: exit {done.returncode}, expected {expect}: {done.stderr.strip()[:300]}")
+    return done
+
+
+def points(database):
+    """Search points stored so far, as another process sees them."""
+    try:
+        with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as connection:
+            return connection.execute("SELECT count(*) FROM search_point").fetchone()[0]
+    except sqlite3.OperationalError:
+        return 0
+
+
+def stop(database, strike):
+    """Begins the sweep, strikes once a point is stored. The sweep's process, ended."""
+    job = subprocess.Popen([PLAIT, *SWEEP, "--db", database, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while points(database) == 0 and job.poll() is None:
+        time.sleep(0.002)
+    job.send_signal(strike)
+    job.out, job.err = job.communicate(timeout=60)
+    return job
+
+
+def go_on(database):
+    """The stopped sweep gives what a whole one does, and searches no point twice."""
+    known = points(database)
+    check(0 < known < POINTS, f"{known} of {POINTS} points were stored: nothing was cut short")
+    again = run([*SWEEP, "--db", database, "--json"])
+    check(f"{known} of {POINTS} search points were done already" in again.stderr, f"went on: {again.stderr}")
+    whole = run([*SWEEP, "--no-store", "--json"])
+    check(again.stdout == whole.stdout, "the plans differ from those of a sweep that nobody stopped")
+    check(points(database) == POINTS, f"{points(database)} points are stored, expected {POINTS}")
+    with sqlite3.connect(database) as connection:
+        check(connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)], "the database is not whole")
+        twice = connection.execute("SELECT count(*) - count(DISTINCT layout_text || machine_id || gpus) FROM plan").fetchone()[0]
+        check(twice == 0, f"{twice} plans are stored twice")
+
+
+def kill():
+    job = stop("kill.db", signal.SIGKILL)
+    check(job.returncode == -signal.SIGKILL, f"killed: exit {job.returncode}")
+    go_on("kill.db")
+
+
+def interrupt():
+    job = stop("interrupt.db", signal.SIGINT)
+    check(job.returncode == 1, f"interrupted: exit {job.returncode}")
+    known = points("interrupt.db")
+    check(f"{known} of {POINTS} search points are done and kept in interrupt.db" in job.err and "the same command goes on" in job.err,
+          f"interrupted: {job.err}")
+    check(len({(p["machine"], p["gpus"]) for p in json.loads(job.out)["plans"]}) == known, "what was done is not printed")
+    go_on("interrupt.db")
+
+
+def threads():
+    words = [*SWEEP, "--no-store", "--json", "--simulate", "3", "--rank", "simulated"]
+    one, four = (run([*words, "--jobs", jobs]).stdout for jobs in ("1", "4"))
+    check(one == four, "one thread and four give different plans")
+    by_point = {}
+    for plan in json.loads(one)["plans"]:
+        by_point.setdefault((plan["machine"], plan["gpus"]), []).append(plan)
+    check(len(by_point) == POINTS, f"{len(by_point)} points, expected {POINTS}")
+    moved = 0
+    for point, plans in by_point.items():
+        played = [p["simulated_s"] for p in plans if "simulated_s" in p]
+        check(len(played) == 3 and played == sorted(played), f"{point}: plans are not in the order of their play: {played}")
+        rest = [p["step_s"] for p in plans[3:]]
+        check(rest == sorted(rest), f"{point}: the others are not in the order of step_s")
+        moved += [p["step_s"] for p in plans[:3]] != sorted(p["step_s"] for p in plans[:3])
+    print(f"{moved} of {POINTS} points in another order when played")
+    some = json.loads(run([*SWEEP, "--no-store", "--json", "--simulate", "0"]).stdout)
+    check(not any("simulated_s" in p for p in some["plans"]), "--simulate 0 plays")
+
+
+def refuse():
+    job = ["plan", "--model", "llama-3.1-8b", "--machine", "hgx-h100,dgx-a100-80g", "--no-store"]
+    done = run([*job, "--gpus", "1..16777216", "--global-batch", "1..1000000000", "--seq", "1024..1048576"], 2)
+    check("16500 search points (2 machines × 25 GPU counts × 30 batches × 11 sequence lengths)" in done.stderr
+          and "above the limit of 10000" in done.stderr and "--limit" in done.stderr, f"refused: {done.stderr}")
+    done = run([*job, "--gpus", "64..256", "--global-batch", "256", "--limit", "1000"], 2)
+    check("6 search points have" in done.stderr and "above the limit of 1000" in done.stderr, f"refused: {done.stderr}")
+    few = ["--gpus", "16", "--global-batch", "64", "--layout", "tp=2,sp=1", "--tokens", "15T"]
+    done = run([*job, *few, "--deadline", "3d"], 1)
+    check("no search point meets the deadline" in done.stdout, f"deadline: {done.stdout[-300:]}")
+    done = run([*job, *few, "--deadline", "9000d"])
+    check(" yes " in done.stdout, f"deadline: {done.stdout[-300:]}")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    {"kill": kill, "interrupt": interrupt, "threads": threads, "refuse": refuse}[WHAT]()
+sys.exit(1 if failures else 0)

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""plait simulate as a user runs it: every schedule, orders of one's own, slow ranks, jitter, all ranks, a trace.
+
+usage: simulate.py PLAIT
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+PLAIT = os.path.abspath(sys.argv[1])
+JOB = ["simulate", "--model", "llama-3.1-8b", "--machine", "hgx-h100", "--gpus", "16", "--seq", "2048"]
+PLAIN = [*JOB, "--global-batch", "64", "--layout", "tp=2,sp=1,pp=2,dp=4"]
+failures = []
+
+
+def check(condition, what):
+    if not condition:
+        failures.append(what)
+        print("FAILED: " + what)
+
+
+def run(words, expect=0):
+    done = subprocess.run([PLAIT, *words], capture_output=True, text=True, timeout=120)
+    check(done.returncode == expect, f"{' '.join(words)}: exit {done.returncode}, expected {expect}: {done.stderr.strip()[:300]}")
+    return done
+
+
+def answer(words):
+    done = run([*words, "--json"])
+    return json.loads(done.stdout) if done.returncode == 0 else {}
+
+
+def refused(words, *texts):
+    error = run(words, 2).stderr
+    check(error.count("\n") == 1 and all(text in error for text in texts), f"{' '.join(words[-3:])}: says {error}, expected {texts}")
+
+
+def schedules():
+    """Named schedules of p = 4, in the order of their published bubbles and peaks."""
+    played = {}
+    for name in ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min", "dualpipe", "dualpipev"):
+        vpp = ",vpp=2" if name == "interleaved" else ""
+        played[name] = answer([*JOB, "--global-batch", "64", "--layout", f"tp=2,sp=1,pp=4,dp=2,schedule={name}{vpp}"])
+    for name, one in played.items():
+        check(abs(one["simulated_s"] / one["step_s"] - 1) < 0.03, f"{name}: played {one['simulated_s']}, predicted {one['step_s']}")
+    for faster, slower in (("interleaved", "1f1b"), ("zb-h1", "1f1b"), ("zb-h2", "zb-h1"), ("zb-v", "v-half"),
+                           ("v-half", "v-min")):
+        check(played[faster]["played_s"] < played[slower]["played_s"],
+              f"{faster} takes {played[faster]['played_s']} s, {slower} {played[slower]['played_s']} s")
+    peaks = {name: max(rank["allocated_bytes"] for rank in one["ranks"]) for name, one in played.items()}
+    check(peaks["v-min"] < peaks["v-half"] < peaks["zb-v"] <= peaks["gpipe"], f"peaks are {peaks}")
+    refused([*JOB, "--global-batch", "64", "--layout", "pp=4,dp=4,schedule=zigzag"], "'zigzag'", "zb-h1", "file:PATH")
+
+
+def orders():
+    """A file with one's own order: that of 1F1B plays as 1F1B; what cannot run is refused by line or rank."""
+    rows = "r0: F0 F1 B0 B1\nr1: F0 B0 F1 B1\n"
+    job = [*JOB, "--global-batch", "16", "--layout"]
+    texts = {"own": rows, "cycle": "r0: F0 B0 F1 B1\nr1: F1 F0 B0 B1\n", "missing": rows.replace("B0 B1", "B0", 1),
+             "unknown": rows.replace("F1", "X1", 1), "twice": rows.replace("r1", "r0"), "empty": ""}
+    for name, text in texts.items():
+        with open(name, "w") as file:
+            file.write(text)
+    layout = "pp=2,dp=8"
+    own, named = (answer([*job, f"{layout},schedule={s}"]) for s in ("file:own", "1f1b"))
+    check(abs(own["played_s"] / named["played_s"] - 1) < 1e-9, f"own order {own['played_s']} s, 1f1b {named['played_s']} s")
+    for name, *texts in (("cycle", "never ends", "rank 0", "rank 1"), ("missing", "missing", "rank 0", "micro-batches"),
+                         ("unknown", "unknown:1", "'X1'"), ("twice", "twice:2", "'r0:'"), ("empty", "no step"),
+                         ("absent", "absent", "No such file")):
+        refused([*job, f"{layout},schedule=file:{name}"], *texts)
+
+
+def ranks():
+    plain, full = answer(PLAIN), answer([*PLAIN, "--full"])
+    check(abs(full["simulated_s"] / plain["simulated_s"] - 1) < 1e-3, f"full {full['simulated_s']} s, by classes {plain['simulated_s']} s")
+    check(len(full["ranks"]) == 16 and len(plain["ranks"]) == 2, f"{len(full['ranks'])} ranks in full, {len(plain['ranks'])} classes")
+    slow = answer([*PLAIN, "--straggler", "rank=7,slow=1.3"])
+    check(1.05 < slow["simulated_s"] / plain["simulated_s"] < 1.3, f"a rank 1.3 times slower: {slow['simulated_s']} s, else {plain['simulated_s']}")
+    refused([*PLAIN, "--straggler", "rank=16,slow=1.3"], "rank=16", "0 to 15")
+    refused([*PLAIN, "--straggler", "rank=7,slow=-1"], "slow", "negative")
+    jitter = [*PLAIN, "--jitter", "3%", "--runs", "50"]
+    one, again, other = answer(jitter), answer(jitter), answer([*jitter, "--seed", "1"])
+    spread = one["distribution"]
+    check(spread["runs"] == 50 and spread["simulated_s_min"] < spread["simulated_s_p10"] < spread["simulated_s_p90"], f"spread: {spread}")
+    check(one == again and one["distribution"] != other["distribution"], "the seed does not decide the jitter")
+
+
+def trace():
+    run([*PLAIN, "--trace", "trace.json"])
+    events = json.load(open("trace.json"))["traceEvents"]
+    last = {}
+    slices = sorted((e for e in events if e["ph"] == "X"), key=lambda e: (e["pid"], e["tid"], e["ts"]))
+    for one in slices:
+        thread = (one["pid"], one["tid"])
+        check(one["ts"] >= last.get(thread, 0) - 2e-6, f"{thread}: {one['name']} begins at {one['ts']}, before {last.get(thread)}")
+        last[thread] = one["ts"] + one["dur"]
+    kinds = {phase: sum(e["ph"] == phase for e in events) for phase in "XsfC"}
+    check(kinds["X"] > 1000 and kinds["s"] == kinds["f"] > 0 and kinds["C"] > 0, f"events: {kinds}")
+    refused([*PLAIN, "--trace", "absent/trace.json"], "absent/trace.json", "No such file")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    for test in (schedules, orders, ranks, trace):
+        test()
+sys.exit(1 if failures else 0)
