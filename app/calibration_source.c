@@ -118,9 +118,10 @@ app_calibration_store_fit (CostCalibration *calibration, const AppStoredFit *fit
                            const char *source, GError **error)
 {
   g_autoptr (GStringChunk) strings = g_string_chunk_new (1024);
+  g_autofree char *base = g_strdup (fit->base); /* may be the name that is about to change */
   const DbRunRecord run = { .command = "calibrate", .inputs = "{}" };
   const DbCalibrationRunRecord begun
-      = { .host = g_get_host_name (), .pid = getpid (), .base = fit->base, .budget_s = NAN };
+      = { .host = g_get_host_name (), .pid = getpid (), .base = base, .budget_s = NAN };
   gint64 run_id = 0;
   cost_calibration_rename (calibration, fit->name, source);
   g_autofree char *content = cost_calibration_format (calibration);

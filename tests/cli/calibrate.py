@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """plait calibrate on this host, as a user runs it: kept whole through kill -9, slow devices named.
 
-usage: calibrate.py PLAIT kill|kill_all|slow|slow_device|forms|device|gpu_check
+usage: calibrate.py PLAIT kill|kill_all|slow|slow_device|forms|fits|device|gpu_check
 """
 import json
 import os
@@ -154,6 +154,20 @@ def forms():
         run([PLAIT, *words, "--db", database], expect=2)
 
 
+def fits():
+    """A fit to products is stored with the calibration that it was made around."""
+    shapes = [(m, n, k) for m in (256, 1024, 4096) for n in (512, 2048, 8192) for k in (512, 1024, 4096, 8192)]
+    with open("H100-80G-SXM-bf16-made_up.csv", "w", encoding="utf-8") as file:
+        print("m,n,k,time_s", file=file)
+        for m, n, k in shapes:  # 600 TFLOP/s after 3 us
+            print(f"{m},{n},{k},{3e-6 + 2 * m * n * k / 600e12:.6g}", file=file)
+    for name in ("one", "two"):
+        made = answer([PLAIT, "calibrate", "--gemm", "H100-80G-SXM-bf16-made_up.csv", "--cv", "none", "--name", name])
+        check(made.get("rows") == len(shapes), f"--gemm read {made.get('rows')} of {len(shapes)} rows")
+    bases = rows("plait.db", "SELECT base FROM calibration_run")
+    check(bases == [("default",), ("default",)], f"stored around {bases}")
+
+
 # A device that the planner can price: nearly as slow as the emulation, and with a rate for bf16.
 EMULATED = {"gpus": """[gpu]
 product = emulated GPU
@@ -291,5 +305,5 @@ if shutil.which("mpirun") is None:
     sys.exit(77)
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    {"kill": kill, "kill_all": kill_all, "slow": slow, "slow_device": slow_device, "forms": forms, "device": device, "gpu_check": gpu_check}[WHAT]()
+    {"kill": kill, "kill_all": kill_all, "slow": slow, "slow_device": slow_device, "forms": forms, "fits": fits, "device": device, "gpu_check": gpu_check}[WHAT]()
 sys.exit(1 if failures else 0)
