@@ -27,6 +27,8 @@ static const GraphCase graph_cases[] = {
    * Windows redirects it */
   { "smi-wrapped.txt", NULL, "unknown", 4, 2, 2, 2, 18, "line breaks inside rows were taken out" },
   { "smi-glued.txt", NULL, "unknown", 4, 2, 2, 2, 18, NULL },
+  { "smi-tabs-lost.txt", NULL, "unknown", 4, 2, 2, 2, 18, NULL },
+  { "smi-tabs-lost-no-nics.txt", NULL, "unknown", 4, 0, 0, 2, 18, NULL },
   { "smi-escaped.txt", NULL, "unknown", 4, 2, 2, 2, 18, NULL },
   { "smi-utf16.txt", NULL, "unknown", 4, 2, 2, 2, 18, NULL },
   { "smi-table.txt", NULL, "h100-sxm-80g", 2, 0, 0, 1, 18, "by its name NVIDIA H100 80GB HBM3" },
