@@ -207,14 +207,21 @@ read_row (CollectiveRows *rows, const ValidateCells *cells, GError **error)
   return TRUE;
 }
 
+/* A table of something else is left out: among the files of a folder it may lie there. */
 static gboolean
 read_file (CollectiveRows *rows, const char *file, GError **error)
 {
   static const char *const needed[] = { "gpus", "collective", "bytes", "time_us", NULL };
   g_autoptr (BaseCsv) csv = base_csv_new_from_file (file, error);
+  g_autoptr (GError) why = NULL;
 
-  if (csv == NULL || !base_csv_require_columns (csv, needed, error))
+  if (csv == NULL)
     return FALSE;
+  if (!base_csv_require_columns (csv, needed, &why)) {
+    g_ptr_array_add (rows->left_out, g_strdup (why->message));
+    return TRUE;
+  }
+  rows->n_tables++;
   for (guint i = 0; i < base_csv_n_rows (csv); i++) {
     ValidateCells cells = { csv, file, i };
 
@@ -254,6 +261,7 @@ collective_rows_init (CollectiveRows *rows, const char *catalog_dir, const char 
     .settings = g_array_new (FALSE, TRUE, sizeof (CollectiveSetting)),
     .curves = g_array_new (FALSE, TRUE, sizeof (CollectiveCurve)),
     .rows = g_array_new (FALSE, TRUE, sizeof (CollectiveRow)),
+    .left_out = g_ptr_array_new_with_free_func (g_free),
   };
   g_array_set_clear_func (rows->settings, setting_clear);
   g_array_set_clear_func (rows->rows, row_clear);
@@ -265,6 +273,10 @@ collective_rows_init (CollectiveRows *rows, const char *catalog_dir, const char 
   gboolean ok = rows->calibration != NULL;
   for (guint i = 0; ok && files[i] != NULL; i++)
     ok = read_file (rows, files[i], error);
+  if (ok && rows->n_tables == 0 && rows->left_out->len > 0) {
+    g_set_error_literal (error, APP_ERROR, APP_ERROR_USAGE, g_ptr_array_index (rows->left_out, 0));
+    ok = FALSE;
+  }
   if (!ok)
     collective_rows_clear (rows);
   return ok;
@@ -281,6 +293,7 @@ collective_rows_clear (CollectiveRows *rows)
   g_clear_pointer (&rows->settings, g_array_unref);
   g_clear_pointer (&rows->curves, g_array_unref);
   g_clear_pointer (&rows->rows, g_array_unref);
+  g_clear_pointer (&rows->left_out, g_ptr_array_unref);
   g_clear_pointer (&rows->calibration, cost_calibration_free);
   g_clear_pointer (&rows->catalog, base_catalog_free);
 }

@@ -56,9 +56,12 @@ typedef struct {
   GArray *rows;                          /* (owned) CollectiveRow */
   GHashTable *skipped;                   /* (owned) reason -> count */
   guint n_rows;                          /* with use = 1 */
+  guint n_tables;                        /* files with the columns of such a table */
+  GPtrArray *left_out;                   /* (owned) char *: other files, and what they lack */
 } CollectiveRows;
 
-/* @files: NULL-terminated. Fails on a file that is no such table or a malformed cell. */
+/* @files: NULL-terminated. A file without the columns is left out; fails if all lack them, and on a
+ * malformed cell. */
 gboolean collective_rows_init (CollectiveRows *rows, const char *catalog_dir,
                                const char *calibration, const char *const *files, GError **error);
 void collective_rows_clear (CollectiveRows *rows);

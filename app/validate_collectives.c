@@ -32,6 +32,7 @@ collective_validation_new (const CollectiveRows *rows)
   out->n_rows = rows->n_rows;
   out->rows = g_ptr_array_new_with_free_func (row_free);
   out->skipped = validate_counts_of (rows->skipped);
+  out->left_out = g_ptr_array_ref (rows->left_out);
   out->groups = g_array_new (FALSE, FALSE, sizeof (AppCollectiveGroup));
   g_array_set_clear_func (out->groups, group_clear);
   return out;
@@ -44,6 +45,7 @@ app_collective_validation_free (AppCollectiveValidation *validation)
     return;
   g_ptr_array_unref (validation->rows);
   g_array_unref (validation->skipped);
+  g_ptr_array_unref (validation->left_out);
   g_array_unref (validation->groups);
   g_free (validation);
 }

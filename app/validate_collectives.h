@@ -22,9 +22,10 @@ typedef struct {
 } AppCollectiveGroup;
 
 typedef struct {
-  guint n_rows;    /* with use = 1 */
-  GPtrArray *rows; /* (owned) AppCollectiveRow *, predicted, in the files' order */
-  GArray *skipped; /* (owned) AppCount */
+  guint n_rows;        /* with use = 1 */
+  GPtrArray *rows;     /* (owned) AppCollectiveRow *, predicted, in the files' order */
+  GArray *skipped;     /* (owned) AppCount */
+  GPtrArray *left_out; /* (owned) char *: files that are no such table, and what they lack */
   AppErrorStats all;
   AppErrorStats node, network; /* within one domain, over several */
   AppErrorStats nvlink;        /* within one domain of NVLink 3 to 5 */

@@ -57,6 +57,11 @@ cli_json_collectives (JsonBuilder *builder, const AppCollectiveValidation *valid
   cli_json_count (builder, "rows", validation->n_rows);
   cli_json_count (builder, "predicted", validation->rows->len);
   cli_json_counts (builder, "skipped", validation->skipped);
+  json_builder_set_member_name (builder, "left_out");
+  json_builder_begin_array (builder);
+  for (guint i = 0; i < validation->left_out->len; i++)
+    json_builder_add_string_value (builder, g_ptr_array_index (validation->left_out, i));
+  json_builder_end_array (builder);
   cli_json_stats (builder, "all", &validation->all);
   cli_json_stats (builder, "one_domain", &validation->node);
   cli_json_stats (builder, "one_domain_nvlink_3_to_5", &validation->nvlink);
@@ -109,6 +114,8 @@ cli_print_collectives (const AppCollectiveValidation *validation, const CliCommo
 
     printf ("skipped %u: %s\n", count->count, count->name);
   }
+  for (guint i = 0; i < validation->left_out->len; i++)
+    printf ("left out: %s\n", (const char *)g_ptr_array_index (validation->left_out, i));
 }
 
 CliExit

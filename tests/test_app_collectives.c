@@ -79,6 +79,27 @@ test_what_a_row_states (void **state)
   assert_true (s[5] > 1.2 * s[4]);
 }
 
+/* A folder of figures: a table of something else is left out and said, unless all are. */
+static void
+test_other_tables (void **state)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *path
+      = write_rows (HEADER "a,1,dgx-a100-80g,nvlink,auto,,8,1,,all_reduce,8589934592,63967,,\n");
+  g_autofree char *other = write_rows ("nodes,gpus,op,median_GBps\n1,8,AllReduce,436\n1,8,x,1\n");
+  const char *both[] = { other, path, NULL }, *alone[] = { other, NULL };
+  g_autoptr (AppCollectiveValidation) v = app_validate_collectives (NULL, NULL, both, &error);
+  assert_no_error (error);
+  assert_int_equal (v->n_rows, 1);
+  assert_int_equal (v->rows->len, 1);
+  assert_int_equal (v->left_out->len, 1);
+  assert_non_null (strstr (g_ptr_array_index (v->left_out, 0), "no column 'collective'"));
+  assert_null (app_validate_collectives (NULL, NULL, alone, &error));
+  assert_non_null (strstr (error->message, "no column 'collective'"));
+  g_unlink (path);
+  g_unlink (other);
+}
+
 typedef struct {
   const char *name, *text, *says;
 } Bad;
@@ -132,7 +153,7 @@ test_few_points_move_their_fabric (void **state)
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (bad) + 3];
+  struct CMUnitTest tests[G_N_ELEMENTS (bad) + 4];
   guint n = 0;
   for (gsize i = 0; i < G_N_ELEMENTS (bad); i++)
     tests[n++] = (struct CMUnitTest){ .name = bad[i].name,
@@ -140,6 +161,7 @@ main (void)
                                       .initial_state = (void *)&bad[i] };
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_counts);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_what_a_row_states);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_other_tables);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_few_points_move_their_fabric);
   return _cmocka_run_group_tests ("app_collectives", tests, n, NULL, NULL);
 }

@@ -82,10 +82,8 @@ main (void)
 {
   GError *error = NULL;
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test (test_pair),
-    cmocka_unit_test (test_switch),
-    cmocka_unit_test (test_lost_links),
-    cmocka_unit_test (test_gpu_that_is_no_pci_device),
+    cmocka_unit_test (test_pair),        cmocka_unit_test (test_switch),
+    cmocka_unit_test (test_lost_links),  cmocka_unit_test (test_gpu_that_is_no_pci_device),
     cmocka_unit_test (test_dead_driver),
   };
   g_autoptr (BaseCatalog) catalog = open_catalog ();

@@ -27,6 +27,8 @@ static const GraphCase graph_cases[] = {
    * Windows redirects it */
   { "smi-wrapped.txt", NULL, "unknown", 4, 2, 2, 2, 18, "line breaks inside rows were taken out" },
   { "smi-glued.txt", NULL, "unknown", 4, 2, 2, 2, 18, NULL },
+  { "smi-tabs-lost.txt", NULL, "unknown", 4, 2, 2, 2, 18, NULL },
+  { "smi-tabs-lost-no-nics.txt", NULL, "unknown", 4, 0, 0, 2, 18, NULL },
   { "smi-escaped.txt", NULL, "unknown", 4, 2, 2, 2, 18, NULL },
   { "smi-utf16.txt", NULL, "unknown", 4, 2, 2, 2, 18, NULL },
   { "smi-table.txt", NULL, "h100-sxm-80g", 2, 0, 0, 1, 18, "by its name NVIDIA H100 80GB HBM3" },
@@ -258,6 +260,7 @@ test_links_that_are_hidden (void **state)
   static const char matrix[] = "GPU0\tX\tPIX\tSYS\tSYS\nGPU1\tPIX\tX\tSYS\tSYS\n"
                                "GPU2\tSYS\tSYS\tX\tPIX\nGPU3\tSYS\tSYS\tPIX\tX\n";
   g_autofree char *prompted = g_strconcat ("$ nvidia-smi topo -mp\n", matrix, NULL);
+  g_autofree char *spelled = g_strconcat ("$ nvidia-smi topo --matrix_pci\n", matrix, NULL);
   g_autoptr (BaseCatalog) catalog = open_catalog ();
   TopoReadOptions alone = { catalog, NULL, NULL }, merged = { catalog, NULL, "a100-pcie-nvlink" };
   g_autoptr (TopoMachine) expected = load_machine ("a100-pcie-nvlink");
@@ -273,6 +276,10 @@ test_links_that_are_hidden (void **state)
   assert_int_equal (lines->len, 1);
   assert_string_equal (g_ptr_array_index (lines, 0),
                        "links between GPUs: not told by nvidia-smi topo, expected NV12");
+  g_autoptr (TopoReading) too
+      = topo_reading_new_from_data (spelled, strlen (spelled), "mp.txt", &alone, &error);
+  assert_no_error (error);
+  assert_true (too->hides_links);
 }
 
 /* A dump that lists other NICs than the machine has keeps its own, without a fabric. */

@@ -406,7 +406,8 @@ read_smi_topo (const char *data, gsize length, TopoReading *reading, Sketch *ske
     reading_note (reading, "%u rows of further, different matrices were left out", lines->matrices);
   sketch->source = g_strdup ("nvidia-smi topo");
   /* -mp shows PCIe alone. */
-  sketch->links_seen = memmem (data, length, "topo -mp", 8) == NULL;
+  sketch->links_seen = memmem (data, length, "topo -mp", 8) == NULL
+                       && memmem (data, length, "--matrix_pci", 12) == NULL;
   take_product (lines, sketch, reading);
   return fill_sketch (matrix, sketch, error);
 }

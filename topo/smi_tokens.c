@@ -39,30 +39,72 @@ blank_length (const char *at, gsize left)
   return g_ascii_isspace (*at) || *at == '|' || *at == '\0' ? 1 : 0;
 }
 
-/* Bytes of the cell that @text begins with, 0 when it begins with none. */
+#define MAX_GLUED 160
+
+/* Cells at the start of a word, and what follows them. */
+typedef struct {
+  guint n, selves;
+  gsize lengths[MAX_GLUED];
+  const char *rest;
+} Glued;
+
+/*
+ * Bytes of the cell that @text begins with, 0 when it begins with none. Of an NV whose digits run into
+ * a list of CPUs ("NV120-23") the count is @before, that of the NV before it, if it can be.
+ */
 static gsize
-cell_length (const char *text)
+cell_length (const char *text, const char *before, gsize before_length)
 {
   static const char *const words[] = { "NODE", "PIX", "PXB", "PHB", "SYS", "SOC", "X" };
   for (guint i = 0; i < G_N_ELEMENTS (words); i++)
     if (g_str_has_prefix (text, words[i]))
       return strlen (words[i]);
   gsize digits = g_str_has_prefix (text, "NV") ? strspn (text + 2, "0123456789") : 0;
+  if (digits > 0 && (text[2 + digits] == '-' || text[2 + digits] == ','))
+    return before_length > 0 && digits > before_length
+                   && strncmp (text + 2, before, before_length) == 0
+               ? 2 + before_length
+               : 0;
   return digits > 0 ? digits + 2 : 0;
 }
 
-/* Cells that @text is made of and nothing else; 0 also when more than one is X. */
-static guint
-count_cells (const char *text)
+/* The count of the last NV among the cells before, or NULL. (borrowed) */
+static const char *
+last_count (GArray *tokens)
 {
-  guint n = 0, selves = 0;
-  for (gsize length; *text != '\0'; text += length, n++) {
-    length = cell_length (text);
-    if (length == 0)
-      return 0;
-    selves += *text == 'X';
+  guint least = tokens->len > MAX_GLUED ? tokens->len - MAX_GLUED : 0;
+  for (guint i = tokens->len; i-- > least;) {
+    const char *text = g_array_index (tokens, SmiToken, i).text;
+    if (g_str_has_prefix (text, "NV") && g_ascii_isdigit (text[2]))
+      return text + 2;
   }
-  return selves > 1 ? 0 : n;
+  return NULL;
+}
+
+static void
+take_cells (const char *text, const char *before, Glued *out)
+{
+  gsize before_length = before != NULL ? strspn (before, "0123456789") : 0, length;
+  out->n = out->selves = 0;
+  while (out->n < MAX_GLUED && (length = cell_length (text, before, before_length)) > 0) {
+    if (*text == 'N' && text[1] == 'V') {
+      before = text + 2;
+      before_length = length - 2;
+    }
+    out->selves += *text == 'X';
+    out->lengths[out->n++] = length;
+    text += length;
+  }
+  out->rest = text;
+}
+
+/* Affinities glued to one another: "0-15,32-470N/A". */
+static gboolean
+is_list_of_cpus (const char *text)
+{
+  gsize digits = strspn (text, "0123456789");
+  return digits > 0 && (text[digits] == '-' || text[digits] == ',')
+         && strspn (text, "0123456789,-N/A") == strlen (text);
 }
 
 /* Bytes of "GPU12", "NIC3" or "mlx5_0" at the start of @text, 0 without. */
@@ -87,24 +129,26 @@ append_token (GArray *tokens, const char *text, gsize length, guint tabs)
   g_array_append_val (tokens, token);
 }
 
-/* @word as one token, or where cells are glued ("NV12NV12", "GPU0X") as several. */
+/* @word as one token, or where tabs were lost ("GPU0X", "NV12NV120-23") as several. */
 static void
 append_word (GArray *tokens, const char *word, guint tabs)
 {
   gsize device = device_length (word);
-  guint cells = count_cells (word + device);
-  if (cells + (device > 0) < 2 || cells == 0) {
+  const char *at = word + device;
+  Glued glued;
+  take_cells (at, last_count (tokens), &glued);
+  gboolean cpus = is_list_of_cpus (glued.rest);
+  if (glued.n == 0 || glued.selves > 1 || (*glued.rest != '\0' && !cpus)
+      || glued.n + (device > 0) + cpus < 2) {
     append_token (tokens, word, strlen (word), tabs);
     return;
   }
-  if (device > 0) {
+  if (device > 0)
     append_token (tokens, word, device, tabs);
-    tabs = 0;
-  }
-  for (const char *at = word + device; *at != '\0'; at += cell_length (at)) {
-    append_token (tokens, at, cell_length (at), tabs);
-    tabs = 0;
-  }
+  for (guint i = 0; i < glued.n; at += glued.lengths[i++])
+    append_token (tokens, at, glued.lengths[i], device > 0 || i > 0 ? 0 : tabs);
+  if (cpus)
+    append_token (tokens, glued.rest, strlen (glued.rest), 0);
 }
 
 GArray *

@@ -8,6 +8,7 @@ typedef enum { LINE_OTHER, LINE_ROW, LINE_HEADER } LineKind;
 typedef struct {
   GString *out;
   GString *line; /* (owned) as far as it is put together */
+  GString *last; /* (owned) its last word */
   LineKind kind;
   guint breaks; /* taken out of it */
   guint joined; /* taken out in all */
@@ -121,13 +122,11 @@ static gboolean
 continue_line (Unwrap *unwrap, const char *text, gsize length)
 {
   g_autoptr (GArray) tokens = smi_tokens_new (text, length);
-  g_autoptr (GArray) before = smi_tokens_new (unwrap->line->str, unwrap->line->len);
   if (unwrap->kind == LINE_OTHER || tokens->len == 0)
     return FALSE;
   gboolean tight
       = !g_ascii_isspace (*text) && !g_ascii_isspace (unwrap->line->str[unwrap->line->len - 1]);
-  gboolean glued
-      = tight && is_rest_of (word_at (before, before->len - 1), word_at (tokens, 0), unwrap->kind);
+  gboolean glued = tight && is_rest_of (unwrap->last->str, word_at (tokens, 0), unwrap->kind);
   gboolean fits = unwrap->kind == LINE_ROW ? fits_row (tokens, glued) : fits_header (tokens, glued);
   /* "V18" of a cut NV18 looks like a device before cells. */
   if (!fits || (!glued && kind_of (tokens) == LINE_ROW))
@@ -135,6 +134,9 @@ continue_line (Unwrap *unwrap, const char *text, gsize length)
   if (!glued)
     g_string_append_c (unwrap->line, ' ');
   g_string_append_len (unwrap->line, text, (gssize)length);
+  if (!glued || tokens->len > 1)
+    g_string_truncate (unwrap->last, 0);
+  g_string_append (unwrap->last, word_at (tokens, tokens->len - 1));
   unwrap->breaks++;
   return TRUE;
 }
@@ -162,6 +164,7 @@ take_line (Unwrap *unwrap, const char *text, gsize length)
   g_autoptr (GArray) tokens = smi_tokens_new (text, shown);
   g_string_truncate (unwrap->line, 0);
   g_string_append_len (unwrap->line, text, (gssize)shown);
+  g_string_assign (unwrap->last, tokens->len > 0 ? word_at (tokens, tokens->len - 1) : "");
   unwrap->kind = shown > 0 ? kind_of (tokens) : LINE_OTHER;
   unwrap->is_open = TRUE;
 }
@@ -169,7 +172,9 @@ take_line (Unwrap *unwrap, const char *text, gsize length)
 GString *
 smi_unwrap (const char *data, gsize length, guint *out_joined)
 {
-  Unwrap unwrap = { .out = g_string_sized_new (length + 1), .line = g_string_new (NULL) };
+  Unwrap unwrap = { .out = g_string_sized_new (length + 1),
+                    .line = g_string_new (NULL),
+                    .last = g_string_new (NULL) };
   const char *at = data, *end = data + length;
   while (at < end) {
     const char *stop = memchr (at, '\n', (gsize)(end - at));
@@ -179,6 +184,7 @@ smi_unwrap (const char *data, gsize length, guint *out_joined)
   }
   close_line (&unwrap);
   g_string_free (unwrap.line, TRUE);
+  g_string_free (unwrap.last, TRUE);
   *out_joined = unwrap.joined;
   return unwrap.out;
 }
