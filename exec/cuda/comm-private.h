@@ -36,6 +36,10 @@ gboolean cuda_job_open (guint32 *out_rank, guint32 *out_world, GError **error);
 gboolean cuda_job_make_group (guint id, ModelStream stream, guint32 base, guint32 size,
                               guint32 stride, GError **error);
 gboolean cuda_job_make_pipeline (guint32 base, guint32 size, guint32 stride, GError **error);
+/* exec/cuda/transfer.c: one message of this rank and @edge's other one, on @stream. */
+gboolean cuda_exchange (const CudaEdge *edge, gboolean sends, ncclDataType_t type,
+                        const void *buffer, guint64 count, guint stream, guint mark,
+                        GError **error);
 void cuda_job_abort (int exit_code);
 void cuda_job_close (void);
 const char *cuda_job_version (void);

@@ -11,7 +11,7 @@
  *   - all ranks give work to a group in the same order, that of the program;
  *   - kernels of all streams fit on the device together (limit_blocks), and those of compute end by
  *     themselves, so a started kernel never keeps another from starting for good;
- *   - no stream stands behind another in a hardware queue (CUDA_DEVICE_MAX_CONNECTIONS, device.c);
+ *   - no stream stands behind another in a hardware queue (CUDA_DEVICE_MAX_CONNECTIONS, module.c);
  *   - nothing that waits for the whole device happens while work is under way: memory, kernels and
  *     connections are there from the rehearsal on (exec/runner.c).
  */
@@ -50,6 +50,7 @@ watch (gpointer unused)
       if (state == ncclSuccess || state == ncclInProgress)
         continue;
       cuda_note ("NCCL", cuda_nccl.ncclGetErrorString (state));
+      cuda_nccl_keep_out ();
       for (guint j = 0; j < cuda_job.comms->len; j++)
         cuda_nccl.ncclCommAbort (g_ptr_array_index (cuda_job.comms, j));
       cuda_job.ended = TRUE;
@@ -99,6 +100,7 @@ join_world (GError **error)
     return FALSE;
   if (!bootstrap_share (&id, sizeof id, error))
     return FALSE;
+  /* nobody watches yet */
   ncclResult_t result = cuda_nccl.ncclCommInitRankConfig (&cuda_job.whole, (int)cuda_job.world, id,
                                                           (int)cuda_job.rank, &config);
   if (!cuda_nccl_settle (cuda_job.whole, result, "ncclCommInitRankConfig", error))
@@ -132,9 +134,11 @@ split (int color, int key, gboolean is_edge, ncclComm_t *out, GError **error)
 {
   ncclConfig_t config = limit_blocks (is_edge);
   *out = NULL;
-  if (!cuda_nccl_settle (cuda_job.whole,
-                         cuda_nccl.ncclCommSplit (cuda_job.whole, color, key, out, &config),
-                         "ncclCommSplit", error))
+  if (!cuda_nccl_enter ("ncclCommSplit", error))
+    return FALSE;
+  ncclResult_t result = cuda_nccl.ncclCommSplit (cuda_job.whole, color, key, out, &config);
+  cuda_nccl_leave ();
+  if (!cuda_nccl_settle (cuda_job.whole, result, "ncclCommSplit", error))
     return FALSE;
   if (*out == NULL)
     return TRUE;
@@ -184,11 +188,8 @@ cuda_job_make_group (guint id, ModelStream stream, guint32 base, guint32 size, g
 static gboolean
 connect_edge (const CudaEdge *edge, gboolean sends, GError **error)
 {
-  cudaStream_t stream = cuda_kernels.stream;
-  ncclResult_t result
-      = sends ? cuda_nccl.ncclSend (cuda_job.pulse, 1, ncclFloat, edge->place, edge->comm, stream)
-              : cuda_nccl.ncclRecv (cuda_job.pulse, 1, ncclFloat, edge->place, edge->comm, stream);
-  return cuda_nccl_settle (edge->comm, result, "connect the pipeline", error);
+  return cuda_exchange (edge, sends, ncclFloat, cuda_job.pulse, 1, CUDA_STREAM_COMPUTE,
+                        EXEC_NO_MARK, error);
 }
 
 /* Edges from place p to p + 1 of the pipelines, those with p mod @of == @remainder; of a ring of odd

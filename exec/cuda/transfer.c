@@ -2,21 +2,45 @@
  * the compute stream meets the others: it hands over by an event, and by an event it waits. */
 #include "exec/cuda/comm-private.h"
 
-/* The stream of @group; it starts when compute has come here. */
-static cudaStream_t
-begin (guint group)
+/* A collective on the stream of its group, once compute has come here. */
+static gboolean
+submit (ncclDataType_t type, const ExecCollective *c, ncclRedOp_t how, guint mark, GError **error)
 {
-  cuda_wait_for (cuda_job.streams[group], CUDA_STREAM_COMPUTE);
-  return cuda_device.streams[cuda_job.streams[group]];
+  ncclComm_t comm = cuda_job.groups[c->group];
+  guint number = cuda_job.streams[c->group];
+  cudaStream_t stream = cuda_device.streams[number];
+  const char *what = "ncclReduceScatter";
+  ncclResult_t result;
+  cuda_wait_for (number, CUDA_STREAM_COMPUTE);
+  cuda_mark_on (number, mark);
+  if (!cuda_nccl_enter ("a collective", error))
+    return FALSE;
+  switch (c->kind) {
+  case MODEL_COLLECTIVE_ALL_REDUCE:
+    what = "ncclAllReduce";
+    result = cuda_nccl.ncclAllReduce (c->in, c->out, c->count, type, how, comm, stream);
+    break;
+  case MODEL_COLLECTIVE_ALL_GATHER:
+    what = "ncclAllGather";
+    result = cuda_nccl.ncclAllGather (c->in, c->out, c->count, type, comm, stream);
+    break;
+  default:
+    result = cuda_nccl.ncclReduceScatter (c->in, c->out, c->count, type, how, comm, stream);
+  }
+  cuda_nccl_leave ();
+  if (!cuda_nccl_settle (comm, result, what, error))
+    return FALSE;
+  cuda_mark_on (number, mark != EXEC_NO_MARK ? mark + 1 : mark);
+  return TRUE;
 }
 
 /* Compute goes on when it is done. */
 static gboolean
-end (guint group, ncclResult_t result, const char *what, GError **error)
+run (ncclDataType_t type, const ExecCollective *c, ncclRedOp_t how, GError **error)
 {
-  if (!cuda_nccl_settle (cuda_job.groups[group], result, what, error))
+  if (!submit (type, c, how, EXEC_NO_MARK, error))
     return FALSE;
-  cuda_wait_for (CUDA_STREAM_COMPUTE, cuda_job.streams[group]);
+  cuda_wait_for (CUDA_STREAM_COMPUTE, cuda_job.streams[c->group]);
   return TRUE;
 }
 
@@ -24,44 +48,24 @@ static gboolean
 all_reduce (ncclDataType_t type, guint group, ExecReduce op, void *buffer, guint64 count,
             GError **error)
 {
-  ncclRedOp_t how = op == EXEC_REDUCE_MAX ? ncclMax : ncclSum;
-  return end (group,
-              cuda_nccl.ncclAllReduce (buffer, buffer, count, type, how, cuda_job.groups[group],
-                                       begin (group)),
-              "ncclAllReduce", error);
+  const ExecCollective c = { MODEL_COLLECTIVE_ALL_REDUCE, group, buffer, buffer, count };
+  return run (type, &c, op == EXEC_REDUCE_MAX ? ncclMax : ncclSum, error);
 }
 
 static gboolean
 all_gather (ncclDataType_t type, guint group, const void *in, void *out, guint64 count_each,
             GError **error)
 {
-  return end (group,
-              cuda_nccl.ncclAllGather (in, out, count_each, type, cuda_job.groups[group], begin (group)),
-              "ncclAllGather", error);
+  const ExecCollective c = { MODEL_COLLECTIVE_ALL_GATHER, group, in, out, count_each };
+  return run (type, &c, ncclSum, error);
 }
 
 static gboolean
 reduce_scatter (ncclDataType_t type, guint group, const void *in, void *out, guint64 count_each,
                 GError **error)
 {
-  return end (group,
-              cuda_nccl.ncclReduceScatter (in, out, count_each, type, ncclSum, cuda_job.groups[group],
-                                           begin (group)),
-              "ncclReduceScatter", error);
-}
-
-static ncclResult_t
-give (ncclDataType_t type, const ExecCollective *c, cudaStream_t stream)
-{
-  ncclComm_t comm = cuda_job.groups[c->group];
-  switch (c->kind) {
-  case MODEL_COLLECTIVE_ALL_REDUCE:
-    return cuda_nccl.ncclAllReduce (c->in, c->out, c->count, type, ncclSum, comm, stream);
-  case MODEL_COLLECTIVE_ALL_GATHER:
-    return cuda_nccl.ncclAllGather (c->in, c->out, c->count, type, comm, stream);
-  default:
-    return cuda_nccl.ncclReduceScatter (c->in, c->out, c->count, type, ncclSum, comm, stream);
-  }
+  const ExecCollective c = { MODEL_COLLECTIVE_REDUCE_SCATTER, group, in, out, count_each };
+  return run (type, &c, ncclSum, error);
 }
 
 /* An event that says when the work of a stream is done that was given to it before. */
@@ -92,14 +96,9 @@ static gboolean
 start_collective (ncclDataType_t type, const ExecCollective *c, guint ticket, guint mark,
                   GError **error)
 {
-  guint stream = cuda_job.streams[c->group];
-  cudaStream_t on = begin (c->group);
-  cuda_mark_on (stream, mark);
-  if (!cuda_nccl_settle (cuda_job.groups[c->group], give (type, c, on), "a collective beside compute",
-                         error))
-    return FALSE;
-  cuda_mark_on (stream, mark != EXEC_NO_MARK ? mark + 1 : mark);
-  return note_end (&cuda_job.done[ticket], &cuda_job.beside[ticket], stream, error);
+  return submit (type, c, ncclSum, mark, error)
+         && note_end (&cuda_job.done[ticket], &cuda_job.beside[ticket], cuda_job.streams[c->group],
+                      error);
 }
 
 static gboolean
@@ -124,8 +123,29 @@ stream_of (const CudaEdge *edge, guint32 tag, guint end_of_edge)
   static const guint streams[CUDA_N_DIRECTIONS][CUDA_N_ENDS]
       = { { CUDA_STREAM_SEND_FORWARD, CUDA_STREAM_RECEIVE_FORWARD },
           { CUDA_STREAM_SEND_BACKWARD, CUDA_STREAM_RECEIVE_BACKWARD } };
-  return edge->comm == cuda_job.whole ? CUDA_STREAM_COMPUTE
-                                 : streams[tag % 2 == 0 ? CUDA_FORWARD : CUDA_BACKWARD][end_of_edge];
+  return edge->comm == cuda_job.whole
+             ? CUDA_STREAM_COMPUTE
+             : streams[tag % 2 == 0 ? CUDA_FORWARD : CUDA_BACKWARD][end_of_edge];
+}
+
+gboolean
+cuda_exchange (const CudaEdge *edge, gboolean sends, ncclDataType_t type, const void *buffer,
+               guint64 count, guint stream, guint mark, GError **error)
+{
+  const char *what = sends ? "ncclSend" : "ncclRecv";
+  cudaStream_t on = cuda_device.streams[stream];
+  cuda_wait_for (stream, CUDA_STREAM_COMPUTE); /* the buffer may still be written, or read */
+  cuda_mark_on (stream, mark);
+  if (!cuda_nccl_enter (what, error))
+    return FALSE;
+  ncclResult_t result
+      = sends ? cuda_nccl.ncclSend (buffer, count, type, edge->place, edge->comm, on)
+              : cuda_nccl.ncclRecv ((void *)buffer, count, type, edge->place, edge->comm, on);
+  cuda_nccl_leave ();
+  if (!cuda_nccl_settle (edge->comm, result, what, error))
+    return FALSE;
+  cuda_mark_on (stream, mark != EXEC_NO_MARK ? mark + 1 : mark);
+  return TRUE;
 }
 
 static gboolean
@@ -134,15 +154,8 @@ send_message (ncclDataType_t type, guint32 to_rank, guint32 tag, const void *buf
 {
   CudaEdge edge = edge_of (to_rank, tag, CUDA_OUT);
   guint stream = stream_of (&edge, tag, CUDA_OUT);
-  cuda_wait_for (stream, CUDA_STREAM_COMPUTE);
-  cuda_mark_on (stream, mark);
-  if (!cuda_nccl_settle (edge.comm,
-                         cuda_nccl.ncclSend (buffer, count, type, edge.place, edge.comm,
-                                             cuda_device.streams[stream]),
-                         "ncclSend", error))
-    return FALSE;
-  cuda_mark_on (stream, mark != EXEC_NO_MARK ? mark + 1 : mark);
-  return note_end (&cuda_job.sent[slot], &cuda_job.under_way[slot], stream, error);
+  return cuda_exchange (&edge, TRUE, type, buffer, count, stream, mark, error)
+         && note_end (&cuda_job.sent[slot], &cuda_job.under_way[slot], stream, error);
 }
 
 /* Compute may overwrite the buffer when the message has gone. */
@@ -158,11 +171,7 @@ receive_message (ncclDataType_t type, guint32 from_rank, guint32 tag, void *buff
 {
   CudaEdge edge = edge_of (from_rank, tag, CUDA_IN);
   guint stream = stream_of (&edge, tag, CUDA_IN);
-  cuda_wait_for (stream, CUDA_STREAM_COMPUTE); /* the buffer may still be read */
-  if (!cuda_nccl_settle (edge.comm,
-                         cuda_nccl.ncclRecv (buffer, count, type, edge.place, edge.comm,
-                                             cuda_device.streams[stream]),
-                         "ncclRecv", error))
+  if (!cuda_exchange (&edge, FALSE, type, buffer, count, stream, EXEC_NO_MARK, error))
     return FALSE;
   cuda_wait_for (CUDA_STREAM_COMPUTE, stream);
   return TRUE;
@@ -171,12 +180,15 @@ receive_message (ncclDataType_t type, guint32 from_rank, guint32 tag, void *buff
 static gboolean
 barrier (GError **error)
 {
+  ncclResult_t result;
   if (cuda_job.world < 2)
     return TRUE;
-  if (!cuda_nccl_settle (cuda_job.whole,
-                         cuda_nccl.ncclAllReduce (cuda_job.pulse, cuda_job.pulse, 1, ncclFloat, ncclSum,
-                                                  cuda_job.whole, cuda_kernels.stream),
-                         "ncclAllReduce (barrier)", error))
+  if (!cuda_nccl_enter ("barrier", error))
+    return FALSE;
+  result = cuda_nccl.ncclAllReduce (cuda_job.pulse, cuda_job.pulse, 1, ncclFloat, ncclSum,
+                                    cuda_job.whole, cuda_kernels.stream);
+  cuda_nccl_leave ();
+  if (!cuda_nccl_settle (cuda_job.whole, result, "ncclAllReduce (barrier)", error))
     return FALSE;
   cuda_synchronize ();
   if (cuda_failure () == NULL)
@@ -217,9 +229,9 @@ barrier (GError **error)
     return receive_message (TYPE, from_rank, tag, buffer, count, error);                           \
   }                                                                                                \
   const ExecComm cuda_comm_##P = {                                                                 \
-    .open = cuda_job_open,                                                                              \
-    .make_group = cuda_job_make_group,                                                                      \
-    .make_pipeline = cuda_job_make_pipeline,                                                                \
+    .open = cuda_job_open,                                                                         \
+    .make_group = cuda_job_make_group,                                                             \
+    .make_pipeline = cuda_job_make_pipeline,                                                       \
     .all_reduce = P##_all_reduce,                                                                  \
     .all_gather = P##_all_gather,                                                                  \
     .reduce_scatter = P##_reduce_scatter,                                                          \
@@ -229,9 +241,9 @@ barrier (GError **error)
     .wait = wait_slot,                                                                             \
     .receive = P##_receive,                                                                        \
     .barrier = barrier,                                                                            \
-    .abort = cuda_job_abort,                                                                            \
-    .close = cuda_job_close,                                                                            \
-    .version = cuda_job_version,                                                                       \
+    .abort = cuda_job_abort,                                                                       \
+    .close = cuda_job_close,                                                                       \
+    .version = cuda_job_version,                                                                   \
   };
 EXPORT (f32, ncclFloat)
 EXPORT (bf16, ncclBfloat16)

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <mpi.h>
 #include <nccl.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <atomic>
@@ -38,6 +39,14 @@ ncclGetUniqueId (ncclUniqueId *out)
 {
   memset (out, 0x5a, sizeof *out);
   return ncclSuccess;
+}
+
+/* Aborting frees a communicator: who uses it then reads what is somebody else's. */
+static void
+gone ()
+{
+  fprintf (stderr, "emulation: a communicator was used after its abort\n");
+  abort ();
 }
 
 static ncclResult_t
@@ -104,6 +113,8 @@ ncclCommSplit (ncclComm_t comm, int color, int key, ncclComm_t *out, ncclConfig_
 ncclResult_t
 ncclCommGetAsyncError (ncclComm_t comm, ncclResult_t *out)
 {
+  if (comm->aborted)
+    gone ();
   *out = comm->polls > 0 ? ncclInProgress : (ncclResult_t)comm->state.load ();
   if (comm->polls > 0)
     comm->polls--;
@@ -173,6 +184,8 @@ static ncclResult_t
 give (ncclComm_t comm, cudaStream_t stream, std::function<void (Piece &)> start,
       std::function<void (Piece &)> finish, std::function<void (Piece &)> meet = nullptr)
 {
+  if (comm->aborted)
+    gone ();
   auto piece = std::make_shared<Piece> ();
   uint64_t number = comm->given++;
   const char *fails = getenv ("PLAIT_EMU_NCCL_FAIL");
