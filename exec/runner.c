@@ -23,11 +23,18 @@ elements_of (const ExecBackend *backend, const ExecRank *rank)
   return rank->element_bytes == 4 ? backend : backend->bf16;
 }
 
+/* Does work run beside compute on this backend? */
+static gboolean
+rehearses (const ExecRunner *r)
+{
+  return r->rank->map.world > 1 && r->backend->comm->start != NULL;
+}
+
 gboolean
 exec_runner_init (ExecRunner *r, const ExecRank *rank, const ExecBackend *backend,
                   ExecInject inject, guint64 limit_bytes, GError **error)
 {
-  g_auto (ExecMemory) play = { 0 };
+  g_auto (ExecMemory) play = { 0 }, rehearsal = { 0 };
   *r = (ExecRunner){ .rank = rank, .backend = backend, .inject = inject };
   const float hyper[4] = { 1e-3f, 0.9f, 0.95f, 1e-8f };
   memcpy (r->hyper, hyper, sizeof hyper);
@@ -38,9 +45,13 @@ exec_runner_init (ExecRunner *r, const ExecRank *rank, const ExecBackend *backen
     return FALSE;
   }
   if (!exec_memory_play (&play, rank, error)
-      || !exec_memory_init (&r->memory, rank, MIN (limit_bytes, play.arena.peak_bytes), error))
+      || !exec_memory_init (&r->memory, rank, MIN (limit_bytes, play.arena.peak_bytes), error)
+      || !exec_memory_play_rehearsal (&rehearsal, rank, error))
     return FALSE;
   r->base_bytes = play.arena.peak_bytes;
+  if (rehearses (
+          r)) /* hardly ever the larger one: fewer tensors, but first fit may lay them worse */
+    r->base_bytes = MAX (r->base_bytes, rehearsal.arena.peak_bytes);
   if (r->base_bytes > limit_bytes || (r->base = backend->memory_new (r->base_bytes)) == NULL) {
     g_set_error (error, EXEC_ERROR, EXEC_ERROR_UNAVAILABLE,
                  "could not allocate the arena of %" G_GUINT64_FORMAT " bytes%s", r->base_bytes,
@@ -199,8 +210,11 @@ read_clock (ExecRunner *r, GError **error)
 static gboolean
 run_pass_op (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, guint32 mb, GError **error)
 {
+  gboolean is_message = op->kind == MODEL_OP_SEND || op->kind == MODEL_OP_RECV;
+  gboolean runs = r->rehearsed || !is_message;
   if (!exec_run_join (r, op, mb, error) || !exec_grads_before_op (r, op, error)
-      || !exec_memory_before_op (&r->memory, op, mb, error) || !timed_op (r, op, chunk, mb, error))
+      || !exec_memory_before_op (&r->memory, op, mb, error)
+      || (runs && !timed_op (r, op, chunk, mb, error)))
     return FALSE;
   if (exec_rank_runs_beside (r->rank, op))
     exec_memory_begin_beside (&r->memory, op, mb);
@@ -218,8 +232,7 @@ run_pass (ExecRunner *r, const ModelStep *step, GError **error)
   ModelOpRange range = step->kind == MODEL_STEP_FORWARD ? chunk->forward : chunk->backward;
   for (guint32 i = range.first; i < range.first + range.count; i++) {
     const ModelOp *op = &program->ops[i];
-    gboolean is_message = op->kind == MODEL_OP_SEND || op->kind == MODEL_OP_RECV;
-    if (!exec_op_belongs (op, (ModelStepKind)step->kind) || (is_message && !r->rehearsed))
+    if (!exec_op_belongs (op, (ModelStepKind)step->kind))
       continue;
     if (!run_pass_op (r, op, chunk, step->microbatch, error)) {
       g_prefix_error (error, "step %u, op '%s': ", r->step + 1, op->name);
@@ -300,7 +313,7 @@ rehearse_passes (ExecRunner *r, GError **error)
 static gboolean
 rehearse (ExecRunner *r, GError **error)
 {
-  gboolean beside = r->rank->map.world > 1 && r->backend->comm->start != NULL;
+  gboolean beside = rehearses (r);
   if (beside) {
     ExecMemory own = r->memory;
     ExecOpTime *op_times = r->op_times;

@@ -95,7 +95,9 @@ def beside():
     small = small_buckets()
     for order in ("late", "early"):
         answer = verify(4, BESIDE, *small, PLAIT_EMU_ORDER=order)
-        verify(4, PIPELINE, *small, PLAIT_EMU_ORDER=order)
+    verify(4, PIPELINE, *small, PLAIT_EMU_ORDER="late")
+    # one micro-batch: no step needs more room than the rehearsal of its ops
+    verify(2, "pp=2,attn=unfused", "--seq", "16", "--global-batch", "1")
     verify(2, "dp=2,zero=1,overlap_dp=1", *small, "--inject", "stale_gather", expect=1)
     # 48 small arrays from the host in a step, which runs ahead of the device: more than there are slots
     verify(1, "mbs=1", "--seq", "8", "--global-batch", "16", PLAIT_EMU_ORDER="late")
