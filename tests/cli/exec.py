@@ -52,6 +52,18 @@ def layouts():
         verify(ranks, layout)
 
 
+    if BACKEND == "cpu":
+        taken_as_0()
+
+
+def taken_as_0():
+    """What a backend does not do is neither run nor predicted: the same answer as without, and a note."""
+    plain, asked = (subprocess.run(command(4, "tp=2,sp=1,dp=2,zero=1" + more, "--dry-run", "--json"), capture_output=True, text=True,
+                                   timeout=60) for more in ("", ",overlap_dp=1,overlap_tp=1"))
+    check(plain.returncode == 0 and plain.stdout == asked.stdout, f"overlap on a CPU changes the prediction: {asked.stdout[:300]}")
+    check("taken as 0" in asked.stderr and "taken as 0" not in plain.stderr, f"overlap on a CPU: said {asked.stderr}")
+
+
 def pairs():
     for layout in ("tp=2,pp=2", "tp=2,dp=2", "pp=2,dp=2", "tp=2,sp=1,pp=2", "tp=2,dp=2,zero=1", "pp=2,dp=2,zero=1",
                    "tp=2,sp=1,dp=2,zero=1", "pp=2,vpp=2,overlap_p2p=1,dp=2"):
