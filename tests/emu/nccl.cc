@@ -22,10 +22,12 @@ struct ncclComm {
   MPI_Comm mpi;
   std::atomic<int> state, polls; /* polls that still say "in progress" */
   std::atomic<bool> aborted;
+  int blocks;
   uint64_t given = 0, done = 0;
 };
 
 static std::atomic<int> n_pieces;
+static int resident_blocks; /* of kernels that wait for other ranks: they stay where they are */
 
 ncclResult_t
 ncclGetVersion (int *version)
@@ -59,6 +61,7 @@ make (MPI_Comm mpi, const ncclConfig_t *config, ncclComm_t *out)
   comm->mpi = mpi;
   comm->state = ncclSuccess;
   comm->aborted = false;
+  comm->blocks = config->maxCTAs;
   comm->polls = config->blocking ? 0 : 2;
   *out = comm;
   emu_take (EMU_COMMUNICATOR_BYTES);
@@ -201,8 +204,14 @@ give (ncclComm_t comm, cudaStream_t stream, std::function<void (Piece &)> start,
       return true;
     if (comm->done != number)
       return false;
-    if (!piece->started)
+    if (!piece->started) {
       start (*piece);
+      resident_blocks += comm->blocks;
+      if (resident_blocks > EMU_PROCESSORS) {
+        fprintf (stderr, "emulation: kernels of NCCL do not fit on the device together\n");
+        abort ();
+      }
+    }
     piece->started = true;
     if (meet && !piece->met) {
       MPI_Test (&piece->ready, &done, MPI_STATUS_IGNORE);
@@ -215,6 +224,7 @@ give (ncclComm_t comm, cudaStream_t stream, std::function<void (Piece &)> start,
     if (!done)
       return false;
     finish (*piece);
+    resident_blocks -= comm->blocks;
     comm->done++;
     return true;
   });
