@@ -280,9 +280,10 @@ predict_if_known (const AppExecRequest *request, const Plan *plan, AppExecResult
   out->peak_flop_per_s = out->memory_bytes_per_s = NAN;
   for (guint i = 0; i < EXEC_N_BUCKETS; i++)
     out->predicted_ops[i] = (ExecBucket){ 0, NAN, NAN };
-  if (out->note == NULL)
-    out->note = g_strdup_printf ("no predicted times: %s; --machine names one that is known",
-                                 reason->message);
+  g_autofree char *text
+      = g_strdup_printf ("no predicted times: %s; --machine names one that is known",
+                         reason->message);
+  add_note (&out->note, text);
   return TRUE;
 }
 

@@ -260,3 +260,17 @@ exec_memory_play (ExecMemory *out, const ExecRank *rank, GError **error)
       return FALSE;
   return TRUE;
 }
+
+gboolean
+exec_memory_play_rehearsal (ExecMemory *out, const ExecRank *rank, GError **error)
+{
+  if (!exec_memory_init (out, rank, G_MAXUINT64, error))
+    return FALSE;
+  for (guint32 i = 0; i < rank->program->n_chunks; i++) {
+    const ModelStep forward = { .kind = MODEL_STEP_FORWARD, .chunk = (guint16)i };
+    const ModelStep backward = { .kind = MODEL_STEP_BACKWARD, .chunk = (guint16)i };
+    if (!play_pass (out, &forward, error) || !play_pass (out, &backward, error))
+      return FALSE;
+  }
+  return TRUE;
+}

@@ -65,6 +65,8 @@ gboolean exec_memory_end_beside (ExecMemory *memory, const ModelOp *op, guint32 
 gboolean exec_op_belongs (const ModelOp *op, ModelStepKind kind);
 /* Plays one step of the schedule; @out keeps the peak. */
 gboolean exec_memory_play (ExecMemory *out, const ExecRank *rank, GError **error);
+/* Plays the passes of every chunk with one micro-batch, as the runner's rehearsal does. */
+gboolean exec_memory_play_rehearsal (ExecMemory *out, const ExecRank *rank, GError **error);
 static inline guint64
 exec_memory_at (const ExecMemory *memory, guint32 tensor, guint32 microbatch)
 {

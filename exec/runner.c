@@ -3,9 +3,6 @@
 
 #include <string.h>
 
-#define MAX_FILLERS 32
-#define FEW_VALUES  65536 /* not worth a thread */
-
 const char *const exec_inject_names[]
     = { "none",         "swap_shards", "skip_allreduce", "wrong_dp_average", "rotary_offset",
         "stale_gather", NULL };
@@ -19,81 +16,6 @@ exec_bucket_name (guint bucket)
              : model_collective_name ((ModelCollectiveKind)(bucket - MODEL_OP_N_KINDS));
 }
 
-/* Start values of a part of one parameter: a share of the work of fill_weights. */
-typedef struct {
-  const ExecRank *rank;
-  const ExecParam *param;
-  guint32 shard;
-  guint64 first, end;
-  float *values;
-} Share;
-
-static gpointer
-fill_share (gpointer data)
-{
-  const Share *s = data;
-  for (guint64 j = s->first; j < s->end; j++)
-    s->values[j] = exec_param_initial (s->param, exec_param_global (s->param, s->rank->layout->tp,
-                                                                    s->shard, j));
-  return NULL;
-}
-
-/* Billions of random numbers: by all cores where there are many. */
-static void
-fill_param (const ExecRank *rank, const ExecParam *p, guint32 shard, float *values)
-{
-  GThread *threads[MAX_FILLERS] = { NULL };
-  Share shares[MAX_FILLERS];
-  guint n = p->count < FEW_VALUES ? 1 : MIN (g_get_num_processors (), MAX_FILLERS);
-  for (guint i = 0; i < n; i++) {
-    shares[i] = (Share){ rank, p, shard, p->count * i / n, p->count * (i + 1) / n, values };
-    if (i + 1 < n)
-      threads[i] = g_thread_new ("fill", fill_share, &shares[i]);
-    else
-      fill_share (&shares[i]);
-  }
-  for (guint i = 0; i + 1 < n; i++)
-    g_thread_join (threads[i]);
-}
-
-/* Values of parameter @p at @values, in device memory; bf16 weights are rounded ones, and the
- * optimizer's fp32 weights those of its shard. */
-static void
-store_param (ExecRunner *r, const ExecParam *p, const float *values)
-{
-  const ExecRank *rank = r->rank;
-  if (rank->element_bytes == 4) {
-    r->backend->upload (exec_weight (r, p->offset), values, p->count);
-    return;
-  }
-  const ExecGradBucket *b = &rank->buckets[p->bucket];
-  guint64 low = MAX (p->offset, b->own_first);
-  guint64 high = MIN (p->offset + p->count, b->own_first + b->shard_count);
-  float *staging = exec_gradients (r) + p->offset; /* not needed before the first step */
-  r->backend->upload (staging, values, p->count);
-  r->elements->cast (exec_weight (r, p->offset), staging, p->count);
-  if (low < high)
-    r->backend->copy (exec_at (r, r->memory.master) + b->state_first + (low - b->own_first),
-                      exec_gradients (r) + low, high - low);
-}
-
-static void
-fill_weights (ExecRunner *r)
-{
-  const ExecRank *rank = r->rank;
-  guint32 tp = rank->layout->tp, place = rank->at.tp;
-  for (guint i = 0; i < rank->n_params; i++) {
-    const ExecParam *p = &rank->params[i];
-    g_autofree float *values = g_new (float, p->count);
-    guint32 shard = place;
-    if (r->inject == EXEC_INJECT_SWAP_SHARDS && g_str_equal (p->name, "linear_fc2.weight")
-        && place < 2 && tp > 1)
-      shard = 1 - place;
-    fill_param (rank, p, shard, values);
-    store_param (r, p, values);
-  }
-}
-
 /* The table for the layout's dtype, or NULL. */
 static const ExecBackend *
 elements_of (const ExecBackend *backend, const ExecRank *rank)
@@ -101,11 +23,18 @@ elements_of (const ExecBackend *backend, const ExecRank *rank)
   return rank->element_bytes == 4 ? backend : backend->bf16;
 }
 
+/* Does work run beside compute on this backend? */
+static gboolean
+rehearses (const ExecRunner *r)
+{
+  return r->rank->map.world > 1 && r->backend->comm->start != NULL;
+}
+
 gboolean
 exec_runner_init (ExecRunner *r, const ExecRank *rank, const ExecBackend *backend,
                   ExecInject inject, guint64 limit_bytes, GError **error)
 {
-  g_auto (ExecMemory) play = { 0 };
+  g_auto (ExecMemory) play = { 0 }, rehearsal = { 0 };
   *r = (ExecRunner){ .rank = rank, .backend = backend, .inject = inject };
   const float hyper[4] = { 1e-3f, 0.9f, 0.95f, 1e-8f };
   memcpy (r->hyper, hyper, sizeof hyper);
@@ -116,9 +45,13 @@ exec_runner_init (ExecRunner *r, const ExecRank *rank, const ExecBackend *backen
     return FALSE;
   }
   if (!exec_memory_play (&play, rank, error)
-      || !exec_memory_init (&r->memory, rank, MIN (limit_bytes, play.arena.peak_bytes), error))
+      || !exec_memory_init (&r->memory, rank, MIN (limit_bytes, play.arena.peak_bytes), error)
+      || !exec_memory_play_rehearsal (&rehearsal, rank, error))
     return FALSE;
   r->base_bytes = play.arena.peak_bytes;
+  if (rehearses (
+          r)) /* hardly ever the larger one: fewer tensors, but first fit may lay them worse */
+    r->base_bytes = MAX (r->base_bytes, rehearsal.arena.peak_bytes);
   if (r->base_bytes > limit_bytes || (r->base = backend->memory_new (r->base_bytes)) == NULL) {
     g_set_error (error, EXEC_ERROR, EXEC_ERROR_UNAVAILABLE,
                  "could not allocate the arena of %" G_GUINT64_FORMAT " bytes%s", r->base_bytes,
@@ -127,7 +60,7 @@ exec_runner_init (ExecRunner *r, const ExecRank *rank, const ExecBackend *backen
   }
   r->marks = g_array_new (FALSE, TRUE, sizeof (ExecMark));
   r->ids = g_new (gint32, (gsize)rank->layout->mbs * rank->job->seq);
-  fill_weights (r);
+  exec_run_fill (r);
   backend->fill (exec_at (r, r->memory.moments), 0, 2 * rank->shard_count);
   return TRUE;
 }
@@ -277,8 +210,11 @@ read_clock (ExecRunner *r, GError **error)
 static gboolean
 run_pass_op (ExecRunner *r, const ModelOp *op, const ModelChunk *chunk, guint32 mb, GError **error)
 {
+  gboolean is_message = op->kind == MODEL_OP_SEND || op->kind == MODEL_OP_RECV;
+  gboolean runs = r->rehearsed || !is_message;
   if (!exec_run_join (r, op, mb, error) || !exec_grads_before_op (r, op, error)
-      || !exec_memory_before_op (&r->memory, op, mb, error) || !timed_op (r, op, chunk, mb, error))
+      || !exec_memory_before_op (&r->memory, op, mb, error)
+      || (runs && !timed_op (r, op, chunk, mb, error)))
     return FALSE;
   if (exec_rank_runs_beside (r->rank, op))
     exec_memory_begin_beside (&r->memory, op, mb);
@@ -296,8 +232,7 @@ run_pass (ExecRunner *r, const ModelStep *step, GError **error)
   ModelOpRange range = step->kind == MODEL_STEP_FORWARD ? chunk->forward : chunk->backward;
   for (guint32 i = range.first; i < range.first + range.count; i++) {
     const ModelOp *op = &program->ops[i];
-    gboolean is_message = op->kind == MODEL_OP_SEND || op->kind == MODEL_OP_RECV;
-    if (!exec_op_belongs (op, (ModelStepKind)step->kind) || (is_message && !r->rehearsed))
+    if (!exec_op_belongs (op, (ModelStepKind)step->kind))
       continue;
     if (!run_pass_op (r, op, chunk, step->microbatch, error)) {
       g_prefix_error (error, "step %u, op '%s': ", r->step + 1, op->name);
@@ -378,7 +313,7 @@ rehearse_passes (ExecRunner *r, GError **error)
 static gboolean
 rehearse (ExecRunner *r, GError **error)
 {
-  gboolean beside = r->rank->map.world > 1 && r->backend->comm->start != NULL;
+  gboolean beside = rehearses (r);
   if (beside) {
     ExecMemory own = r->memory;
     ExecOpTime *op_times = r->op_times;

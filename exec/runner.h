@@ -137,6 +137,9 @@ exec_gradients (const ExecRunner *r)
   return exec_at (r, r->memory.gradients);
 }
 
+/* exec/run_fill.c: start values. */
+void exec_run_fill (ExecRunner *runner);
+
 /* exec/run_op.c: computes. */
 void exec_run_compute (ExecRunner *runner, const ModelOp *op, guint32 microbatch);
 gboolean exec_run_loss_exchange (ExecRunner *runner, const ModelOp *op, guint32 microbatch,

@@ -13,35 +13,81 @@ typedef struct {
   guint zero;
   guint32 dp, rank;
   guint n;
-  ExecGradBucket want[5]; /* first, count, shard_count, own_first, state_first, n_writes, is_shared */
+  ExecGradBucket
+      want[5]; /* first, count, shard_count, own_first, state_first, n_writes, is_shared */
   guint64 padded_count, shard_count;
 } BucketCase;
 
 /* Two micro-batches per rank. Every norm and matrix gets one addition per micro-batch. */
 static const BucketCase bucket_cases[] = {
-  { "buckets/one_without_overlap", FALSE, 1000, 0, 2, 1, 1,
-    { { 0, NORMS + 2 * ENDS + 2 * LAYER, 4912, 0, 0, 30, TRUE } }, 4912, 4912 },
-  { "buckets/one_shared_by_two", FALSE, 1000, 1, 2, 1, 1,
-    { { 0, 4912, 2456, 2456, 0, 30, TRUE } }, 4912, 2456 },
+  { "buckets/one_without_overlap",
+    FALSE,
+    1000,
+    0,
+    2,
+    1,
+    1,
+    { { 0, NORMS + 2 * ENDS + 2 * LAYER, 4912, 0, 0, 30, TRUE } },
+    4912,
+    4912 },
+  { "buckets/one_shared_by_two",
+    FALSE,
+    1000,
+    1,
+    2,
+    1,
+    1,
+    { { 0, 4912, 2456, 2456, 0, 30, TRUE } },
+    4912,
+    2456 },
   /* the embedding alone is less than a bucket, the first layer fills it */
-  { "buckets/by_layer", TRUE, 1000, 0, 2, 0, 4,
+  { "buckets/by_layer",
+    TRUE,
+    1000,
+    0,
+    2,
+    0,
+    4,
     { { 0, NORMS, NORMS, 0, 0, 10, TRUE },
       { NORMS, ENDS + LAYER, 2416, NORMS, 80, 10, FALSE },
       { 2496, LAYER, LAYER, 2496, 2496, 8, FALSE },
       { 4416, ENDS, ENDS, 4416, 4416, 2, FALSE } },
-    4912, 4912 },
+    4912,
+    4912 },
   /* thirds of 80, 2,416, 1,920 and 496 are 27, 806, 640 and 166; the third rank's begin two shards on */
-  { "buckets/shards_are_padded", TRUE, 1000, 1, 3, 2, 4,
+  { "buckets/shards_are_padded",
+    TRUE,
+    1000,
+    1,
+    3,
+    2,
+    4,
     { { 0, NORMS, 27, 54, 0, 10, TRUE },
       { 81, 2416, 806, 81 + 1612, 27, 10, FALSE },
       { 2499, LAYER, 640, 2499 + 1280, 833, 8, FALSE },
       { 4419, ENDS, 166, 4419 + 332, 1473, 2, FALSE } },
-    4917, 1639 },
-  { "buckets/0_elements_is_a_chunk", TRUE, 0, 0, 2, 0, 2,
+    4917,
+    1639 },
+  { "buckets/0_elements_is_a_chunk",
+    TRUE,
+    0,
+    0,
+    2,
+    0,
+    2,
     { { 0, NORMS, NORMS, 0, 0, 10, TRUE }, { NORMS, 4832, 4832, NORMS, 80, 20, FALSE } },
-    4912, 4912 },
-  { "buckets/alone_nothing_overlaps", TRUE, 1000, 0, 1, 0, 1,
-    { { 0, 4912, 4912, 0, 0, 30, TRUE } }, 4912, 4912 },
+    4912,
+    4912 },
+  { "buckets/alone_nothing_overlaps",
+    TRUE,
+    1000,
+    0,
+    1,
+    0,
+    1,
+    { { 0, 4912, 4912, 0, 0, 30, TRUE } },
+    4912,
+    4912 },
 };
 
 static void
@@ -119,7 +165,8 @@ test_beside_keeps_its_memory (void **state)
         assert_true (is_live (&m, other->in[0]) && is_live (&m, other->out[0]));
         for (guint k = 0; k < op->n_out; k++)
           if (r->param_of[op->out[k]] == MODEL_TENSOR_NONE && op != other)
-            assert_true (exec_memory_at (&m, op->out[k], 0) != exec_memory_at (&m, other->in[0], 0));
+            assert_true (exec_memory_at (&m, op->out[k], 0)
+                         != exec_memory_at (&m, other->in[0], 0));
         n_under_way++;
       }
       if (exec_rank_runs_beside (r, op)) {

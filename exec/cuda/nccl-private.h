@@ -25,6 +25,12 @@ typedef struct {
 #undef CUDA_NCCL_MEMBER
 } CudaNccl;
 extern CudaNccl cuda_nccl;
+/* Around every use of a communicator but those of the watchdog, which frees them all after a failure:
+ * FALSE then, and there is none to use. */
+gboolean cuda_nccl_enter (const char *what, GError **error);
+void cuda_nccl_leave (void);
+/* The watchdog, after cuda_note: waits until nobody is inside, but not for ever. */
+void cuda_nccl_keep_out (void);
 /* Not blocking calls say "in progress": waits, then TRUE, or FALSE with what failed. */
 gboolean cuda_nccl_settle (ncclComm_t comm, ncclResult_t result, const char *what, GError **error);
 G_END_DECLS

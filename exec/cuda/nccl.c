@@ -5,6 +5,7 @@
 
 /* ncclCommSplit and configurations that do not block: NCCL 2.18 (its release notes). */
 #define LEAST_VERSION 21800
+#define KEEP_OUT_MS   1000
 
 CudaNccl cuda_nccl;
 
@@ -47,19 +48,50 @@ cuda_nccl_load (GError **error)
   return FALSE;
 }
 
+static gint inside;
+
+gboolean
+cuda_nccl_enter (const char *what, GError **error)
+{
+  /* First the flag, then the look; the watchdog does both the other way round. */
+  g_atomic_int_set (&inside, 1);
+  if (cuda_failure () == NULL)
+    return TRUE;
+  g_atomic_int_set (&inside, 0);
+  cuda_set_error (error, EXEC_ERROR_FAILED, "%s: %s", what, cuda_failure ());
+  return FALSE;
+}
+
+void
+cuda_nccl_leave (void)
+{
+  g_atomic_int_set (&inside, 0);
+}
+
+void
+cuda_nccl_keep_out (void)
+{
+  /* A call may stand in a launch whose queue is full of what the abort will end. */
+  for (guint i = 0; i < KEEP_OUT_MS && g_atomic_int_get (&inside); i++)
+    g_usleep (1000);
+}
+
 gboolean
 cuda_nccl_settle (ncclComm_t comm, ncclResult_t result, const char *what, GError **error)
 {
-  while (result == ncclInProgress && cuda_failure () == NULL)
-    if (cuda_nccl.ncclCommGetAsyncError (comm, &result) != ncclSuccess)
+  char reason[256] = "";
+  do {
+    if (!cuda_nccl_enter (what, error))
+      return FALSE;
+    if (result == ncclInProgress && cuda_nccl.ncclCommGetAsyncError (comm, &result) != ncclSuccess)
       result = ncclInternalError;
-  if (cuda_failure () != NULL) {
-    cuda_set_error (error, EXEC_ERROR_FAILED, "%s: %s", what, cuda_failure ());
-    return FALSE;
-  }
+    if (result != ncclSuccess && result != ncclInProgress)
+      g_strlcpy (reason, cuda_nccl.ncclGetLastError (comm), sizeof reason);
+    cuda_nccl_leave ();
+  } while (result == ncclInProgress);
   if (result == ncclSuccess)
     return TRUE;
   cuda_set_error (error, EXEC_ERROR_FAILED, "%s: %s (%s)", what,
-                  cuda_nccl.ncclGetErrorString (result), cuda_nccl.ncclGetLastError (comm));
+                  cuda_nccl.ncclGetErrorString (result), reason);
   return FALSE;
 }

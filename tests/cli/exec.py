@@ -52,6 +52,18 @@ def layouts():
         verify(ranks, layout)
 
 
+    if BACKEND == "cpu":
+        taken_as_0()
+
+
+def taken_as_0():
+    """What a backend does not do is neither run nor predicted: the same answer as without, and a note."""
+    plain, asked = (subprocess.run(command(4, "tp=2,sp=1,dp=2,zero=1" + more, "--dry-run", "--json"), capture_output=True, text=True,
+                                   timeout=60) for more in ("", ",overlap_dp=1,overlap_tp=1"))
+    check(plain.returncode == 0 and plain.stdout == asked.stdout, f"overlap on a CPU changes the prediction: {asked.stdout[:300]}")
+    check("taken as 0" in asked.stderr and "taken as 0" not in plain.stderr, f"overlap on a CPU: said {asked.stderr}")
+
+
 def pairs():
     for layout in ("tp=2,pp=2", "tp=2,dp=2", "pp=2,dp=2", "tp=2,sp=1,pp=2", "tp=2,dp=2,zero=1", "pp=2,dp=2,zero=1",
                    "tp=2,sp=1,dp=2,zero=1", "pp=2,vpp=2,overlap_p2p=1,dp=2"):
@@ -93,9 +105,11 @@ def check_used(used, communicators, arena):
 def beside():
     """Collectives beside compute: right in whatever order the streams come, faults found, and timed on their own stream."""
     small = small_buckets()
-    for order in ("late", "early"):
-        answer = verify(4, BESIDE, *small, PLAIT_EMU_ORDER=order)
-        verify(4, PIPELINE, *small, PLAIT_EMU_ORDER=order)
+    for order in ("late", "early"):  # and in the environment of Megatron's users
+        answer = verify(4, BESIDE, *small, PLAIT_EMU_ORDER=order, CUDA_DEVICE_MAX_CONNECTIONS="1")
+    verify(4, PIPELINE, *small, PLAIT_EMU_ORDER="late")
+    # one micro-batch: no step needs more room than the rehearsal of its ops
+    verify(2, "pp=2,attn=unfused", "--seq", "16", "--global-batch", "1")
     verify(2, "dp=2,zero=1,overlap_dp=1", *small, "--inject", "stale_gather", expect=1)
     # 48 small arrays from the host in a step, which runs ahead of the device: more than there are slots
     verify(1, "mbs=1", "--seq", "8", "--global-batch", "16", PLAIT_EMU_ORDER="late")

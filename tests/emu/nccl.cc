@@ -11,6 +11,7 @@
 #include <math.h>
 #include <mpi.h>
 #include <nccl.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <atomic>
@@ -21,10 +22,12 @@ struct ncclComm {
   MPI_Comm mpi;
   std::atomic<int> state, polls; /* polls that still say "in progress" */
   std::atomic<bool> aborted;
+  int blocks;
   uint64_t given = 0, done = 0;
 };
 
 static std::atomic<int> n_pieces;
+static int resident_blocks; /* of kernels that wait for other ranks: they stay where they are */
 
 ncclResult_t
 ncclGetVersion (int *version)
@@ -40,6 +43,14 @@ ncclGetUniqueId (ncclUniqueId *out)
   return ncclSuccess;
 }
 
+/* Aborting frees a communicator: who uses it then reads what is somebody else's. */
+static void
+gone ()
+{
+  fprintf (stderr, "emulation: a communicator was used after its abort\n");
+  abort ();
+}
+
 static ncclResult_t
 make (MPI_Comm mpi, const ncclConfig_t *config, ncclComm_t *out)
 {
@@ -50,6 +61,7 @@ make (MPI_Comm mpi, const ncclConfig_t *config, ncclComm_t *out)
   comm->mpi = mpi;
   comm->state = ncclSuccess;
   comm->aborted = false;
+  comm->blocks = config->maxCTAs;
   comm->polls = config->blocking ? 0 : 2;
   *out = comm;
   emu_take (EMU_COMMUNICATOR_BYTES);
@@ -104,6 +116,8 @@ ncclCommSplit (ncclComm_t comm, int color, int key, ncclComm_t *out, ncclConfig_
 ncclResult_t
 ncclCommGetAsyncError (ncclComm_t comm, ncclResult_t *out)
 {
+  if (comm->aborted)
+    gone ();
   *out = comm->polls > 0 ? ncclInProgress : (ncclResult_t)comm->state.load ();
   if (comm->polls > 0)
     comm->polls--;
@@ -173,6 +187,8 @@ static ncclResult_t
 give (ncclComm_t comm, cudaStream_t stream, std::function<void (Piece &)> start,
       std::function<void (Piece &)> finish, std::function<void (Piece &)> meet = nullptr)
 {
+  if (comm->aborted)
+    gone ();
   auto piece = std::make_shared<Piece> ();
   uint64_t number = comm->given++;
   const char *fails = getenv ("PLAIT_EMU_NCCL_FAIL");
@@ -188,8 +204,14 @@ give (ncclComm_t comm, cudaStream_t stream, std::function<void (Piece &)> start,
       return true;
     if (comm->done != number)
       return false;
-    if (!piece->started)
+    if (!piece->started) {
       start (*piece);
+      resident_blocks += comm->blocks;
+      if (resident_blocks > EMU_PROCESSORS) {
+        fprintf (stderr, "emulation: kernels of NCCL do not fit on the device together\n");
+        abort ();
+      }
+    }
     piece->started = true;
     if (meet && !piece->met) {
       MPI_Test (&piece->ready, &done, MPI_STATUS_IGNORE);
@@ -202,6 +224,7 @@ give (ncclComm_t comm, cudaStream_t stream, std::function<void (Piece &)> start,
     if (!done)
       return false;
     finish (*piece);
+    resident_blocks -= comm->blocks;
     comm->done++;
     return true;
   });

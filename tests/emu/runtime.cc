@@ -245,7 +245,7 @@ cudaGetDeviceProperties (struct cudaDeviceProp *out, int device)
     return cudaErrorInvalidValue;
   snprintf (out->name, sizeof out->name, "emulated GPU");
   sscanf (setting ("PLAIT_EMU_CAPABILITY", "9.0"), "%d.%d", &out->major, &out->minor);
-  out->multiProcessorCount = 3; /* small and odd: loops over the grid stride */
+  out->multiProcessorCount = EMU_PROCESSORS;
   return cudaSuccess;
 }
 
@@ -371,6 +371,9 @@ cudaDeviceGetStreamPriorityRange (int *least, int *greatest)
 cudaError_t
 cudaStreamCreateWithPriority (cudaStream_t *out, unsigned, int)
 {
+  /* those that share a hardware queue wait for each other: collectives may lock up */
+  if (streams.size () >= (size_t)atoi (setting ("CUDA_DEVICE_MAX_CONNECTIONS", "8")))
+    return cudaErrorInvalidValue;
   *out = new CUstream_st;
   (*out)->number = (int)streams.size ();
   streams.push_back (*out);

@@ -9,6 +9,7 @@ void emu_enqueue (cudaStream_t stream, std::function<void ()> work);
 /* Device memory that libraries take for themselves, or give back. */
 void emu_take (long long bytes);
 /* Figures that tests know again; odd ones, so that sums tell what is in them. */
+#define EMU_PROCESSORS         7 /* small and odd: loops over the grid stride */
 #define EMU_CONTEXT_BYTES      (301LL << 20)
 #define EMU_CUBLAS_BYTES       (7LL << 20)
 #define EMU_COMMUNICATOR_BYTES (67LL << 20)
