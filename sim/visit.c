@@ -341,6 +341,28 @@ price_recompute (SimWorker *worker, guint index, double *out_least_s)
   return TRUE;
 }
 
+/* Before the setting is priced: does any shape have room for what it leaves, and time? */
+static gboolean
+is_worth_pricing (SimWorker *worker, guint index)
+{
+  const SimSpace *space = worker->shared->space;
+
+  if (worker->shared->options->exhaustive
+      || g_array_index (space->recomputes, SimRecompute, index).kind != MODEL_RECOMPUTE_SELECTIVE)
+    return TRUE;
+  worker->layout.recompute = sim_space_recompute (space, index);
+  sim_worker_forget_rooms (worker);
+  for (guint i = 0; i < worker->shapes->len; i++) {
+    const SimShape *shape = &g_array_index (worker->shapes, SimShape, i);
+
+    if (shape->recomputes & (1u << index)
+        && !sim_worker_prunes (worker, least_cut_s (worker, shape, TRUE, 0))
+        && sim_worker_fitting_slots (worker, shape, COST_KEPT_ASKED) != 0)
+      return TRUE;
+  }
+  return FALSE;
+}
+
 static gboolean
 visit_recompute (SimWorker *worker, guint index)
 {
@@ -389,7 +411,7 @@ sim_worker_visit (SimWorker *worker, const SimFamily *family, SimPriced *priced)
   for (guint i = 0; i < space->recomputes->len; i++)
     if (sim_worker_prunes (worker, least_s))
       return TRUE;
-    else if (!visit_recompute (worker, i))
+    else if (is_worth_pricing (worker, i) && !visit_recompute (worker, i))
       return FALSE;
   return TRUE;
 }
