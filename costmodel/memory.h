@@ -91,6 +91,7 @@ void cost_stage_memory (CostStageMemory *out, const CostMemoryPlan *plan,
 /* What is known of the layers' activations. */
 typedef enum {
   COST_KEPT_INPUTS, /* nothing but that every block keeps its input: any recompute setting */
+  COST_KEPT_ASKED,  /* what the layout's recompute setting leaves at least */
   COST_KEPT_EITHER, /* layers recompute as the template's blocks do, or not at all */
   COST_KEPT_BLOCKS, /* all layers do as the template's blocks */
   COST_KEPT_PLAIN,  /* no layer recomputes */
@@ -113,8 +114,8 @@ typedef struct {
 } CostRoom;
 
 /* For a need of at most @most_need_bytes. What is kept is as @layers says, what is worked with as
- * @work does. The template's blocks need not be set for COST_KEPT_INPUTS and COST_KEPT_PLAIN. Of
- * the plan's layout: pp and how it is sharded; its map is not looked at. */
+ * @work does. The template's blocks need not be set but for COST_KEPT_EITHER and COST_KEPT_BLOCKS.
+ * Of the plan's layout: pp, recompute, and how it is sharded; its map is not looked at. */
 void cost_room_init (CostRoom *out, const CostMemoryPlan *plan, const ModelArch *arch,
                      const CostBlockKinds *kinds, CostKept layers, CostKept work,
                      double most_need_bytes);

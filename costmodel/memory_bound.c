@@ -39,6 +39,27 @@ states_need (const CostMemoryPlan *plan, double ratio, double changing_ratio, do
          + changing_ratio * copy * full;
 }
 
+/* Of one plain block under the layout's recompute setting: what other modules than those rebuilt
+ * have made stays. */
+static double
+asked_kept_bytes (const CostMemoryPlan *plan, const ModelSegmentMemory *plain)
+{
+  const ModelRecompute *recompute = &plan->layout->recompute;
+  const ModelProfile *profile = plan->tmpl->context.profile;
+  guint modules = recompute->modules != 0 ? recompute->modules : MODEL_RECOMPUTE_CORE_ATTN;
+  double least = profile->checkpoints_on_host ? 0 : real (plain->input_bytes);
+  double bytes = real (plain->kept_bytes);
+  if (recompute->kind == MODEL_RECOMPUTE_NONE)
+    return bytes;
+  if (recompute->kind == MODEL_RECOMPUTE_FULL || profile->selective_by_op
+      || profile->checkpoints_on_host)
+    return least;
+  for (guint module = 0; module < MODEL_RECOMPUTE_N_MODULES; module++)
+    if (modules & (1u << module))
+      bytes -= real (plain->module_kept_bytes[module]);
+  return MAX (bytes, least);
+}
+
 static double
 least_kept_bytes (const CostMemoryPlan *plan, guint kind, CostKept kept)
 {
@@ -48,6 +69,8 @@ least_kept_bytes (const CostMemoryPlan *plan, guint kind, CostKept kept)
     return 0;
   if (kept == COST_KEPT_INPUTS)
     return tmpl->context.profile->checkpoints_on_host ? 0 : real (plain->input_bytes);
+  if (kept == COST_KEPT_ASKED)
+    return asked_kept_bytes (plan, plain);
   if (kept == COST_KEPT_PLAIN)
     return real (plain->kept_bytes);
   guint64 bytes = cost_recomputed_kept_bytes (tmpl, kind);
@@ -59,7 +82,7 @@ static double
 least_work_bytes (const CostTemplate *tmpl, CostKept kept)
 {
   guint64 least = G_MAXUINT64;
-  if (kept == COST_KEPT_INPUTS)
+  if (kept == COST_KEPT_INPUTS || kept == COST_KEPT_ASKED)
     return 0;
   for (guint kind = 0; kind < tmpl->n_kinds; kind++) {
     if (kept != COST_KEPT_PLAIN)

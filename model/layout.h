@@ -26,6 +26,7 @@ typedef enum {
   MODEL_RECOMPUTE_MOE = 1 << 5,
   MODEL_RECOMPUTE_SHARED_EXPERTS = 1 << 6,
 } ModelRecomputeModule;
+#define MODEL_RECOMPUTE_N_MODULES 7
 typedef struct {
   guint8 kind;     /* ModelRecomputeKind */
   guint8 method;   /* ModelRecomputeMethod, FULL only */

@@ -76,6 +76,8 @@ model_segment_memory (const ModelSegment *segment, ModelSegmentMemory *out)
     if (i == segment->input)
       out->input_bytes = tensor->local_bytes;
   }
+  for (guint i = 0; i < MODEL_RECOMPUTE_N_MODULES; i++)
+    out->module_kept_bytes[i] = segment->module_kept_bytes[i];
   guint n_forward = segment->n_forward, n_ops = segment->n_ops;
   out->logits_peak_bytes = peak (segment, SWEEP_LOGITS, 0, n_ops, MODEL_TENSOR_NONE);
   out->forward_work_bytes = peak (segment, SWEEP_WORK, 0, n_forward, segment->output);

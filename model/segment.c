@@ -34,6 +34,22 @@ count_weights (const Lower *b, ModelPart part, guint run, ModelSegment *segment)
   }
 }
 
+/* Logits are counted apart from what is kept. */
+static void
+count_modules (const Lower *b, ModelSegment *segment)
+{
+  for (guint i = 0; i < b->n_tensors; i++) {
+    const ModelTensor *tensor = &b->tensors[i];
+    if (!tensor->kept || tensor->producer >= segment->n_forward
+        || tensor->role == MODEL_ROLE_LOGITS)
+      continue;
+    guint modules = b->meta[tensor->producer].modules;
+    for (guint module = 0; modules != 0; module++, modules >>= 1)
+      if (modules & 1)
+        segment->module_kept_bytes[module] += tensor->local_bytes;
+  }
+}
+
 static void
 lower_forward (Lower *b, ModelPart part, ModelSegment *segment)
 {
@@ -91,6 +107,8 @@ model_segment_new (const ModelArch *arch, const ModelJob *job, const ModelLayout
   if (job->phase == MODEL_PHASE_TRAIN)
     lower_rest (&b, part, segment);
   count_weights (&b, part, run, segment);
+  if (part == MODEL_PART_BLOCK)
+    count_modules (&b, segment);
   segment->n_ops = b.n_ops;
   segment->n_tensors = b.n_tensors;
   segment->ops = g_steal_pointer (&b.ops);

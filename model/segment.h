@@ -32,6 +32,9 @@ typedef struct {
   guint64 weight_count;        /* parameters on this rank, routed experts apart */
   guint64 expert_weight_count; /* routed experts on this rank */
   guint64 replicated_weight_count; /* of weight_count: those every tp rank holds (norms, …) */
+  /* Of what is kept, by ModelRecomputeModule, what its forward ops make: recompute of these modules,
+   * chosen module by module, saves no more. */
+  guint64 module_kept_bytes[MODEL_RECOMPUTE_N_MODULES];
 } ModelSegment;
 
 /* @recompute: of this very block (a stage may recompute some blocks only). Never fails on a legal
@@ -52,6 +55,7 @@ typedef struct {
   guint64 logits_peak_bytes;   /* logits and loss temporaries at their peak (kept included) */
   guint64 forward_work_bytes;  /* most bytes alive at once in forward that are not kept */
   guint64 backward_work_bytes; /* the same in recompute + backward: rebuilt tensors, gradients */
+  guint64 module_kept_bytes[MODEL_RECOMPUTE_N_MODULES]; /* the segment's */
 } ModelSegmentMemory;
 void model_segment_memory (const ModelSegment *segment, ModelSegmentMemory *out);
 /* Op by op what the peaks above are the largest of: bytes alive during each op that are not kept,

@@ -113,19 +113,20 @@ known_kept (const SimWorker *worker)
   return partly && is_partly_plain (worker) ? COST_KEPT_EITHER : COST_KEPT_BLOCKS;
 }
 
-/* All recompute settings of the template on one stage list. */
+/* All recompute settings of the template on one stage list; not @whole: but that of all layers. */
 static Costed
 cost_pipeline (SimWorker *worker, const SimShape *shape, const SimPipeline *pipeline, guint32 slots,
-               Prune prune)
+               Prune prune, gboolean whole)
 {
   const SimSpace *space = worker->shared->space;
   gboolean pinned_partial = sim_space_pinned_partial (space) > 0;
-  Costed costed;
+  Costed costed = { 0 };
 
   sim_shape_apply (shape, pipeline, &worker->layout);
   worker->layout.recompute = sim_space_recompute (space, worker->recompute);
-  costed = cost_map (worker, shape, pinned_partial ? &pipeline->partial[0] : &pipeline->map, slots,
-                     slots, prune);
+  if (whole)
+    costed = cost_map (worker, shape, pinned_partial ? &pipeline->partial[0] : &pipeline->map,
+                       slots, slots, prune);
   if (sim_space_tries_partial (space) && worker->layout.recompute.kind == MODEL_RECOMPUTE_FULL)
     cost_partial (worker, shape, pipeline, slots);
   return costed;
@@ -195,6 +196,7 @@ visit_shape (SimWorker *worker, const SimShape *shape)
   gboolean uneven = sim_uneven_is_tried (worker, shape->pipeline);
   /* whether a split by memory is wanted depends on whether the others fit */
   Prune prune = uneven && shape->pipeline->vpp == 1 ? PRUNE_NEVER : PRUNE_ITSELF;
+  gboolean whole = TRUE;
   guint32 slots = 0;
   Costed costed;
 
@@ -204,12 +206,16 @@ visit_shape (SimWorker *worker, const SimShape *shape)
   slots = sim_worker_fitting_slots (worker, shape, known_kept (worker));
   if (slots == 0 || is_hopeless (worker, shape, slots))
     return;
-  costed = cost_pipeline (worker, shape, shape->pipeline, slots, prune);
+  /* some layers may do where all of them would take too long */
+  whole = known_kept (worker) != COST_KEPT_EITHER
+          || sim_space_pinned_partial (worker->shared->space) > 0
+          || !sim_worker_prunes (worker, least_cut_s (worker, shape, FALSE, 0));
+  costed = cost_pipeline (worker, shape, shape->pipeline, slots, prune, whole);
   if (!uneven)
     return;
   balanced = sim_uneven_by_time (worker, shape->pipeline);
   if (balanced != NULL)
-    costed.risky &= cost_pipeline (worker, shape, balanced, slots, prune).risky;
+    costed.risky &= cost_pipeline (worker, shape, balanced, slots, prune, whole).risky;
   if (prune == PRUNE_NEVER)
     cost_by_memory (worker, shape, costed.risky);
 }
@@ -341,6 +347,28 @@ price_recompute (SimWorker *worker, guint index, double *out_least_s)
   return TRUE;
 }
 
+/* Before the setting is priced: does any shape have room for what it leaves, and time? */
+static gboolean
+is_worth_pricing (SimWorker *worker, guint index)
+{
+  const SimSpace *space = worker->shared->space;
+
+  if (worker->shared->options->exhaustive
+      || g_array_index (space->recomputes, SimRecompute, index).kind != MODEL_RECOMPUTE_SELECTIVE)
+    return TRUE;
+  worker->layout.recompute = sim_space_recompute (space, index);
+  sim_worker_forget_rooms (worker);
+  for (guint i = 0; i < worker->shapes->len; i++) {
+    const SimShape *shape = &g_array_index (worker->shapes, SimShape, i);
+
+    if (shape->recomputes & (1u << index)
+        && !sim_worker_prunes (worker, least_cut_s (worker, shape, TRUE, 0))
+        && sim_worker_fitting_slots (worker, shape, COST_KEPT_ASKED) != 0)
+      return TRUE;
+  }
+  return FALSE;
+}
+
 static gboolean
 visit_recompute (SimWorker *worker, guint index)
 {
@@ -389,7 +417,7 @@ sim_worker_visit (SimWorker *worker, const SimFamily *family, SimPriced *priced)
   for (guint i = 0; i < space->recomputes->len; i++)
     if (sim_worker_prunes (worker, least_s))
       return TRUE;
-    else if (!visit_recompute (worker, i))
+    else if (is_worth_pricing (worker, i) && !visit_recompute (worker, i))
       return FALSE;
   return TRUE;
 }

@@ -77,6 +77,7 @@ typedef struct {
   SimShared *shared;
   SimTopK estimates;      /* K best closed forms so far: where tier 2 is worth while */
   GArray *pending;        /* (owned) SimCandidate whose bound is within those */
+  guint compact_at;       /* length of pending at which the hopeless ones go */
   double least_dropped_s; /* least lower bound that was not kept in pending */
   double slack_ratio;     /* how far above the K-th estimate bounds are still kept */
   double most_s;          /* bounds above it cannot win: K plans are known to be as fast */

@@ -4,16 +4,19 @@
 #include <math.h>
 #include <string.h>
 
-#define N_PLACED 512 /* 8.6 kB each */
+#define N_PLACED        512 /* 8.6 kB each */
+#define LEAST_COMPACTED 4096
 
 void
 sim_worker_init (SimWorker *worker, SimShared *shared, double slack_ratio, double most_s)
 {
   guint32 layers = shared->problem->arch->layers;
 
-  *worker = (SimWorker){
-    .shared = shared, .least_dropped_s = INFINITY, .slack_ratio = slack_ratio, .most_s = most_s
-  };
+  *worker = (SimWorker){ .shared = shared,
+                         .least_dropped_s = INFINITY,
+                         .slack_ratio = slack_ratio,
+                         .most_s = most_s,
+                         .compact_at = LEAST_COMPACTED };
   worker->layer_s = g_new (double, layers);
   worker->balanced = g_new (guint32, layers);
   worker->most_layers = g_new (guint32, layers);
@@ -118,9 +121,10 @@ sim_worker_offer (SimWorker *worker, const CostBound *bound)
   sim_topk_offer (&worker->estimates, &candidate);
   lower_threshold (worker);
   g_array_append_val (worker->pending, candidate);
-  /* amortised: at most as many again as could matter */
-  if (worker->pending->len >= 4096 && worker->pending->len > 8 * worker->estimates.n)
+  if (worker->pending->len >= worker->compact_at) {
     compact (worker);
+    worker->compact_at = MAX (2 * worker->pending->len, LEAST_COMPACTED);
+  }
 }
 
 void

@@ -23,8 +23,16 @@ static const Case cases[] = {
   { "mla", "deepseek-v2", "hgx-h100", "megatron", 32, 4096, 64 },
 };
 
-static const char *const recomputes[]
-    = { "none", "selective", "full", "full:block:1", "full:block:2", "full:uniform:2" };
+static const char *const recomputes[] = { "none",
+                                          "selective",
+                                          "full",
+                                          "full:block:1",
+                                          "full:block:2",
+                                          "full:uniform:2",
+                                          "selective:layernorm",
+                                          "selective:layernorm+mlp",
+                                          "selective:moe_act",
+                                          "selective:core_attn+mla_up_proj" };
 
 /* Layers of each stage: an even cut, then others that move layers to and fro; chunks of a rank stay
  * within one layer of each other. FALSE: no such cut. */
@@ -48,6 +56,26 @@ cut_layers (guint cut, guint32 n_layers, guint32 pp, guint32 vpp, guint32 *out)
     sum += out[i];
   assert_int_equal (sum, n_layers);
   return cut == 0 || vpp == 1;
+}
+
+/* Recompute of modules saves no more than what they have made. */
+static void
+check_modules (const CostBlockKinds *kinds, const CostTemplate *tmpl, const ModelLayout *layout)
+{
+  guint modules
+      = layout->recompute.modules != 0 ? layout->recompute.modules : MODEL_RECOMPUTE_CORE_ATTN;
+
+  if (layout->recompute.kind != MODEL_RECOMPUTE_SELECTIVE || tmpl->context.profile->selective_by_op)
+    return;
+  for (guint kind = 0; kind < kinds->n_kinds; kind++) {
+    const ModelSegmentMemory *plain = &tmpl->plain_blocks[kind].memory;
+    guint64 saved = 0;
+
+    for (guint module = 0; module < MODEL_RECOMPUTE_N_MODULES; module++)
+      if (modules & (1u << module))
+        saved += plain->module_kept_bytes[module];
+    assert_true (tmpl->blocks[kind].memory.kept_bytes + saved >= plain->kept_bytes);
+  }
 }
 
 static double
@@ -157,6 +185,7 @@ check_layout (const Setting *s, const CostBlockKinds *kinds, const ModelLayout *
     return 0;
   assert_true (cost_template_init (tmpl, s->arch, kinds, &s->job, layout, s->profile, s->machine,
                                    &s->numbers, s->problem.gpus, NULL));
+  check_modules (kinds, tmpl, layout);
   cost_placement_init (&placement, &s->problem, layout, tmpl);
   cost_placement_shards (&shards, layout);
   assert_memory_equal (&shards, &placement.shards, sizeof shards);
@@ -170,6 +199,7 @@ check_layout (const Setting *s, const CostBlockKinds *kinds, const ModelLayout *
     return 0;
   assert_true (may_fit (s, kinds, tmpl, layout, &shards, kept, least));
   assert_true (may_fit (s, kinds, tmpl, layout, &shards, COST_KEPT_EITHER, least));
+  assert_true (may_fit (s, kinds, tmpl, layout, &shards, COST_KEPT_ASKED, least));
   assert_true (may_fit (s, kinds, tmpl, layout, &shards, COST_KEPT_INPUTS, least));
   high = least;
   for (guint i = 0; i < 20; i++) {
