@@ -210,6 +210,17 @@ read_offloading (ValidateCase *c)
     c->layout.layers_on_gpu = (guint32)g_ascii_strtoull (layers, NULL, 10);
 }
 
+/* Settings that move the step's time and that the row does not state. */
+static guint
+guessed_count (const ValidateCase *c)
+{
+  static const char *const columns[] = { "recompute", "dtype", "attn", "sp", "shard", "tied" };
+  guint n = 0;
+  for (guint i = 0; i < G_N_ELEMENTS (columns); i++)
+    n += validate_is_assumed (c, columns[i]);
+  return n;
+}
+
 gboolean
 validate_resolve_layout (ValidateCase *c, GError **error)
 {
@@ -246,6 +257,7 @@ validate_resolve_layout (ValidateCase *c, GError **error)
     return TRUE;
   c->problem.problem.is_layout_assumed
       = validate_is_assumed (c, "recompute") || validate_is_assumed (c, "attn");
+  c->problem.problem.guessed_count = guessed_count (c);
   reason = model_layout_check (c->setting.arch, &c->problem.job, l, c->setting.profile,
                                c->problem.problem.gpus);
   if (reason != MODEL_LEGAL)

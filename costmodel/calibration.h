@@ -210,6 +210,8 @@ typedef struct {
   double sigma_moe;     /* of mixtures of experts, beside the profile's sigma */
   double sigma_assumed; /* added once per number resolved by a default */
   double sigma_scale;   /* added: this x log2 (nodes) */
+  double sigma_guessed; /* added once per setting of the layout that is a guess (measured runs that
+                           do not state it) */
   double z10, z90;      /* the step's p10, p90 = step x exp (z x sigma); z10 < 0 */
 } CostUncertaintyNumbers;
 

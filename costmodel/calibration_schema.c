@@ -195,6 +195,7 @@ static const CostKey uncertainty_keys[] = {
   RATIO ("sigma_moe", CostUncertaintyNumbers, sigma_moe, 1e-4, 3),
   RATIO ("sigma_assumed", CostUncertaintyNumbers, sigma_assumed, 0, 3),
   RATIO ("sigma_scale", CostUncertaintyNumbers, sigma_scale, 0, 3),
+  { "sigma_guessed", BASE_DIM_RATIO, offsetof (CostUncertaintyNumbers, sigma_guessed), 0, 3, 0 },
   RATIO ("z10", CostUncertaintyNumbers, z10, 0.1, 10), /* below: becomes negative when resolved */
   RATIO ("z90", CostUncertaintyNumbers, z90, 0.1, 10),
 };

@@ -210,6 +210,7 @@ fill_rates (const Evaluation *e, CostPrediction *out)
   CostRegime regime
       = { .moe = e->tmpl->is_moe,
           .assumed_count = problem->numbers->assumed != NULL ? problem->numbers->assumed->len : 0,
+          .guessed_count = problem->guessed_count,
           .nodes = nodes,
           .dp_exposed_ratio = out->breakdown_s[COST_PART_DP] / out->step_s };
   cost_uncertainty_interval (problem->numbers, &regime, out->step_s, &out->step_s_p10,

@@ -29,6 +29,7 @@ typedef struct {
   guint32 gpus;
   double model_flop;          /* model_step_flop (arch, job) */
   gboolean is_layout_assumed; /* recompute or kernel is a guess: the risk's sigma grows */
+  guint guessed_count;        /* settings of the layout that are guesses: the time's sigma grows */
 } CostProblem;
 
 /* Log standard deviation of the need of a layout: the profile's, wider for mixtures of experts,

@@ -16,7 +16,8 @@ cost_uncertainty_sigma (const CostNumbers *numbers, const CostRegime *regime)
   double moe = regime->moe ? u->sigma_moe : 0;
   double scale = regime->nodes > 1 ? u->sigma_scale * log2 (regime->nodes) : 0;
   double assumed = regime->assumed_count * u->sigma_assumed * u->sigma_assumed;
-  double square = base * base + moe * moe + scale * scale + assumed;
+  double guessed = regime->guessed_count * u->sigma_guessed * u->sigma_guessed;
+  double square = base * base + moe * moe + scale * scale + assumed + guessed;
   double share = CLAMP (regime->dp_exposed_ratio, 0, 1);
   return MAX (sqrt (square) * exp (DP_GROWTH * share), SIGMA_MIN);
 }

@@ -433,8 +433,7 @@ likeness (BaseIni *ini, const char *framework, const char *generation, const cha
     return 0;
   if (by_notes && (notes == NULL || !matches (patterns, notes)))
     return 0;
-  return (1u + by_generation + by_notes) * MORE_THAN_A_LABEL
-         + MIN (length, MORE_THAN_A_LABEL - 1);
+  return (1u + by_generation + by_notes) * MORE_THAN_A_LABEL + MIN (length, MORE_THAN_A_LABEL - 1);
 }
 
 char *

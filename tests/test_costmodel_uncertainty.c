@@ -5,11 +5,13 @@
 static CostNumbers
 numbers_of (double profile_sigma)
 {
-  return (CostNumbers){
-    .profile = { .sigma = profile_sigma },
-    .uncertainty
-    = { .sigma_moe = 0.16, .sigma_assumed = 0.05, .sigma_scale = 0.02, .z10 = -1.42, .z90 = 1.89 }
-  };
+  return (CostNumbers){ .profile = { .sigma = profile_sigma },
+                        .uncertainty = { .sigma_moe = 0.16,
+                                         .sigma_assumed = 0.05,
+                                         .sigma_scale = 0.02,
+                                         .sigma_guessed = 0.03,
+                                         .z10 = -1.42,
+                                         .z90 = 1.89 } };
 }
 
 typedef struct {
@@ -20,13 +22,14 @@ typedef struct {
 } SigmaCase;
 
 static const SigmaCase cases[] = {
-  { "dense", 0.12, { FALSE, 0, 1, 0 }, 0.12 },
-  { "moe", 0.12, { TRUE, 0, 1, 0 }, 0.2 }, /* sqrt (.12² + .16²) */
-  { "another_framework", 0.05, { FALSE, 0, 1, 0 }, 0.05 },
-  { "four_assumed", 0.12, { FALSE, 4, 1, 0 }, 0.156204993518133 },    /* sqrt (.0144 + .01) */
-  { "eight_nodes", 0.12, { FALSE, 0, 8, 0 }, 0.134164078649987 },     /* sqrt (.0144 + .06²) */
-  { "half_exposed", 0.12, { FALSE, 0, 1, 0.5 }, 0.143666083574617 },  /* .12·e^.18 */
-  { "share_above_one", 0.12, { FALSE, 0, 1, 9 }, 0.171999529724741 }, /* .12·e^.36 */
+  { "dense", 0.12, { FALSE, 0, 0, 1, 0 }, 0.12 },
+  { "moe", 0.12, { TRUE, 0, 0, 1, 0 }, 0.2 }, /* sqrt (.12² + .16²) */
+  { "another_framework", 0.05, { FALSE, 0, 0, 1, 0 }, 0.05 },
+  { "four_assumed", 0.12, { FALSE, 4, 0, 1, 0 }, 0.156204993518133 },    /* sqrt (.0144 + .01) */
+  { "three_guessed", 0.12, { FALSE, 0, 3, 1, 0 }, 0.130766968306220 },   /* sqrt (.0144 + .0027) */
+  { "eight_nodes", 0.12, { FALSE, 0, 0, 8, 0 }, 0.134164078649987 },     /* sqrt (.0144 + .06²) */
+  { "half_exposed", 0.12, { FALSE, 0, 0, 1, 0.5 }, 0.143666083574617 },  /* .12·e^.18 */
+  { "share_above_one", 0.12, { FALSE, 0, 0, 1, 9 }, 0.171999529724741 }, /* .12·e^.36 */
 };
 
 static void
