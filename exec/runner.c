@@ -276,7 +276,7 @@ static void
 reserve_marks (const ExecRunner *r)
 {
   const ModelProgram *program = r->rank->program;
-  guint most = 6 * r->rank->n_buckets + 2;
+  guint most = 7 * r->rank->n_buckets + 2;
   for (guint32 i = 0; i < program->n_ops; i++) {
     gboolean beside = program->ops[i].kind == MODEL_OP_SEND
                       || exec_rank_runs_beside (r->rank, &program->ops[i]);

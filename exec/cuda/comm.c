@@ -22,6 +22,8 @@
 #include <unistd.h>
 
 #define WATCH_US    100000
+#define SPLIT_US    100     /* between looks at a communicator that is on its way */
+#define ABORT_US    5000000 /* that aborts may take */
 #define MOST_BLOCKS 32 /* channels of a communicator (NCCL_MAX_NCHANNELS) */
 
 /* Communicators of one shape: they hold memory, so a shape that comes again gets them again. All
@@ -35,6 +37,29 @@ typedef struct {
 #define PIPELINE EXEC_MAX_GROUPS /* as id */
 
 CudaJob cuda_job;
+
+static gint n_aborting;
+
+static gpointer
+abort_one (gpointer comm)
+{
+  cuda_nccl.ncclCommAbort (comm);
+  g_atomic_int_add (&n_aborting, -1);
+  return NULL;
+}
+
+/* Side by side: an abort may wait for the whole device, where kernels of the others still wait. */
+static void
+abort_all (void)
+{
+  gint64 end_us = g_get_monotonic_time () + ABORT_US;
+  g_atomic_int_set (&n_aborting, (gint)cuda_job.comms->len);
+  for (guint i = 0; i < cuda_job.comms->len; i++)
+    g_thread_unref (
+        g_thread_new ("nccl abort", abort_one, g_ptr_array_index (cuda_job.comms, i)));
+  while (g_atomic_int_get (&n_aborting) > 0 && g_get_monotonic_time () < end_us)
+    g_usleep (1000);
+}
 
 /* Asynchronous errors of any communicator end them all, so that nothing waits for ever. */
 static gpointer
@@ -51,8 +76,7 @@ watch (gpointer unused)
         continue;
       cuda_note ("NCCL", cuda_nccl.ncclGetErrorString (state));
       cuda_nccl_keep_out ();
-      for (guint j = 0; j < cuda_job.comms->len; j++)
-        cuda_nccl.ncclCommAbort (g_ptr_array_index (cuda_job.comms, j));
+      abort_all ();
       cuda_job.ended = TRUE;
     }
     gboolean ended = cuda_job.ended;
@@ -129,19 +153,36 @@ cuda_job_open (guint32 *out_rank, guint32 *out_world, GError **error)
   return TRUE;
 }
 
+/*
+ * A split that does not block may say "success" at once and writes the new communicator from a
+ * thread of its own, later: until then the parent is in progress, and the place must last, whatever
+ * becomes of this call.
+ */
 static gboolean
 split (int color, int key, gboolean is_edge, ncclComm_t *out, GError **error)
 {
+  static GPtrArray *places;
   ncclConfig_t config = limit_blocks (is_edge);
+  ncclComm_t *place = g_new0 (ncclComm_t, 1);
   *out = NULL;
+  if (places == NULL)
+    places = g_ptr_array_new ();
+  g_ptr_array_add (places, place);
   if (!cuda_nccl_enter ("ncclCommSplit", error))
     return FALSE;
-  ncclResult_t result = cuda_nccl.ncclCommSplit (cuda_job.whole, color, key, out, &config);
+  ncclResult_t result = cuda_nccl.ncclCommSplit (cuda_job.whole, color, key, place, &config);
   cuda_nccl_leave ();
+  if (result == ncclSuccess)
+    result = ncclInProgress;
   if (!cuda_nccl_settle (cuda_job.whole, result, "ncclCommSplit", error))
     return FALSE;
-  if (*out == NULL)
+  if (color == NCCL_SPLIT_NOCOLOR)
     return TRUE;
+  while ((*out = g_atomic_pointer_get (place)) == NULL) {
+    g_usleep (SPLIT_US);
+    if (!cuda_nccl_settle (cuda_job.whole, ncclInProgress, "ncclCommSplit", error))
+      return FALSE;
+  }
   if (!cuda_nccl_settle (*out, ncclInProgress, "ncclCommSplit", error))
     return FALSE;
   keep (*out);

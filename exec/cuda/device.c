@@ -263,7 +263,9 @@ cuda_memory_free (float *memory, guint64 bytes)
   if (memory == NULL)
     return;
   cuda_synchronize ();
-  cuda_must (cudaFree (memory), "cudaFree");
+  /* After a failure kernels may still wait for ranks that are gone, and cudaFree for them. */
+  if (cuda_failure () == NULL)
+    cuda_must (cudaFree (memory), "cudaFree");
 }
 
 void

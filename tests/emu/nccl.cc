@@ -22,6 +22,7 @@ struct ncclComm {
   MPI_Comm mpi;
   std::atomic<int> state, polls; /* polls that still say "in progress" */
   std::atomic<bool> aborted;
+  ncclComm_t *place = NULL, part = NULL; /* what a split of it is to fill in, and with what */
   int blocks;
   uint64_t given = 0, done = 0;
 };
@@ -105,12 +106,21 @@ ncclCommInitRankConfig (ncclComm_t *out, int ranks, ncclUniqueId id, int rank, n
   return make (whole, config, out);
 }
 
+/* One that does not block says "success" at once; the parent is in progress until the part is
+ * there. */
 ncclResult_t
 ncclCommSplit (ncclComm_t comm, int color, int key, ncclComm_t *out, ncclConfig_t *config)
 {
   MPI_Comm part;
+  if (comm->polls > 0)
+    return ncclInvalidArgument;
   MPI_Comm_split (comm->mpi, color == NCCL_SPLIT_NOCOLOR ? MPI_UNDEFINED : color, key, &part);
-  return make (part, config, out);
+  if (config->blocking)
+    return make (part, config, out);
+  make (part, config, &comm->part);
+  comm->place = out;
+  comm->polls = 3;
+  return ncclSuccess;
 }
 
 ncclResult_t
@@ -119,8 +129,10 @@ ncclCommGetAsyncError (ncclComm_t comm, ncclResult_t *out)
   if (comm->aborted)
     gone ();
   *out = comm->polls > 0 ? ncclInProgress : (ncclResult_t)comm->state.load ();
-  if (comm->polls > 0)
-    comm->polls--;
+  if (comm->polls > 0 && --comm->polls == 0 && comm->place != NULL) {
+    *comm->place = comm->part;
+    comm->place = NULL;
+  }
   return ncclSuccess;
 }
 

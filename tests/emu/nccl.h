@@ -11,6 +11,7 @@ typedef struct {
 typedef enum {
   ncclSuccess = 0,
   ncclInternalError = 3,
+  ncclInvalidArgument = 4,
   ncclRemoteError = 6,
   ncclInProgress = 7
 } ncclResult_t;
