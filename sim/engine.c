@@ -275,6 +275,23 @@ reduce_after (const SimPlay *play, const Player *player, const ModelStep *step)
   return tail->is_per_microbatch && ends && !is_last && step->chunk == 0 ? &tail->each : NULL;
 }
 
+static void
+finish_pass (SimPlay *play, Player *player)
+{
+  const ModelStep *step = step_of (play, player);
+  guint n = player->n_tapes;
+
+  player->step_end_s[player->step] = player->clock_s;
+  for (guint i = 0; i < n; i++)
+    deliver (play, player, &step[i]);
+  for (guint i = 1; i < n; i++) {
+    player->step_start_s[player->step + i] = player->step_start_s[player->step];
+    player->step_end_s[player->step + i] = player->clock_s;
+  }
+  player->step += n;
+  player->position = AT_STEP;
+}
+
 static gboolean
 end_pass (SimPlay *play, Player *player)
 {
@@ -292,16 +309,11 @@ end_pass (SimPlay *play, Player *player)
                              MAX (reduce->duration_s - player->tail->hidden_s, 0));
   if (comm == COMM_RETRY)
     return FALSE;
-  player->step_end_s[player->step] = player->clock_s;
-  guint n = player->n_tapes;
-  for (guint i = 0; i < n; i++)
-    deliver (play, player, &step[i]);
-  for (guint i = 1; i < n; i++) {
-    player->step_start_s[player->step + i] = player->step_start_s[player->step];
-    player->step_end_s[player->step + i] = player->clock_s;
+  if (comm == COMM_WAITS && player->tail->is_before_send) {
+    player->position = AT_DELIVERY;
+    return FALSE;
   }
-  player->step += n;
-  player->position = AT_STEP;
+  finish_pass (play, player);
   return comm == COMM_GOES_ON;
 }
 
@@ -426,6 +438,9 @@ play_advance (SimPlay *play, guint32 id)
       break;
     case AT_PASS:
       goes_on = run_ops (play, player) && end_pass (play, player);
+      break;
+    case AT_DELIVERY:
+      finish_pass (play, player);
       break;
     case AT_GRADIENTS:
       goes_on = await_gradients (player);

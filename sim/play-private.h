@@ -84,7 +84,16 @@ typedef enum {
   WAIT_GRADIENTS,
 } Wait;
 
-typedef enum { AT_STEP, AT_RECEIVE, AT_PASS, AT_GRADIENTS, AT_TAIL, AT_BARRIER, AT_END } Position;
+typedef enum {
+  AT_STEP,
+  AT_RECEIVE,
+  AT_PASS,
+  AT_DELIVERY,
+  AT_GRADIENTS,
+  AT_TAIL,
+  AT_BARRIER,
+  AT_END
+} Position;
 
 /* Ops after the last backward that depend on the stage. */
 typedef struct {

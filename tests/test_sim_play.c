@@ -263,6 +263,27 @@ test_agrees (void **state)
   assert_int_equal (n, wanted);
 }
 
+/* Stages that reduce before they send do so with contention, too: nothing gets faster by it. */
+static void
+test_reduces_in_turn (void **state)
+{
+  g_auto (Setting) s = { 0 };
+  setting_init (&s, "llama-3.1-70b", "aws-p5", "nanotron", 64, 4096, 64);
+  double played_s[2];
+  for (guint contention = 0; contention < 2; contention++) {
+    g_autoptr (GError) error = NULL;
+    g_auto (ModelLayout) layout = { 0 };
+    g_auto (SimResult) result = { 0 };
+    const SimPlayOptions options = { .contention = contention };
+    assert_true (model_layout_parse (&layout, "tp=8,pp=4", s.profile, &error));
+    assert_true (model_layout_resolve (&layout, s.arch, &s.job, s.profile, 64, &error));
+    assert_true (model_layout_reduces_in_turn (&layout, s.profile));
+    play_layout (&s, &layout, &options, &result);
+    played_s[contention] = result.played_s;
+  }
+  assert_true (played_s[1] > 0.999 * played_s[0]);
+}
+
 /* ---- what is played is the Program ---- */
 
 /* Ops of @range that tapes have: messages are the player's, FSDP's transfers are not compared. */
@@ -563,10 +584,15 @@ int
 main (void)
 {
   struct CMUnitTest tests[G_N_ELEMENTS (schedule_cases) + G_N_ELEMENTS (problems) + 9] = {
-    cmocka_unit_test (test_program),       cmocka_unit_test (test_full),
-    cmocka_unit_test (test_full_moe),      cmocka_unit_test (test_straggler),
-    cmocka_unit_test (test_bad_straggler), cmocka_unit_test (test_jitter),
-    cmocka_unit_test (test_deadlock),      cmocka_unit_test (test_parts_sum),
+    cmocka_unit_test (test_reduces_in_turn),
+    cmocka_unit_test (test_program),
+    cmocka_unit_test (test_full),
+    cmocka_unit_test (test_full_moe),
+    cmocka_unit_test (test_straggler),
+    cmocka_unit_test (test_bad_straggler),
+    cmocka_unit_test (test_jitter),
+    cmocka_unit_test (test_deadlock),
+    cmocka_unit_test (test_parts_sum),
     cmocka_unit_test (test_nic_is_shared),
   };
   guint n = 9;

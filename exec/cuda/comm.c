@@ -24,7 +24,7 @@
 #define WATCH_US    100000
 #define SPLIT_US    100     /* between looks at a communicator that is on its way */
 #define ABORT_US    5000000 /* that aborts may take */
-#define MOST_BLOCKS 32 /* channels of a communicator (NCCL_MAX_NCHANNELS) */
+#define MOST_BLOCKS 32      /* channels of a communicator (NCCL_MAX_NCHANNELS) */
 
 /* Communicators of one shape: they hold memory, so a shape that comes again gets them again. All
  * ranks ask for the same shapes in the same order. */
@@ -55,8 +55,7 @@ abort_all (void)
   gint64 end_us = g_get_monotonic_time () + ABORT_US;
   g_atomic_int_set (&n_aborting, (gint)cuda_job.comms->len);
   for (guint i = 0; i < cuda_job.comms->len; i++)
-    g_thread_unref (
-        g_thread_new ("nccl abort", abort_one, g_ptr_array_index (cuda_job.comms, i)));
+    g_thread_unref (g_thread_new ("nccl abort", abort_one, g_ptr_array_index (cuda_job.comms, i)));
   while (g_atomic_int_get (&n_aborting) > 0 && g_get_monotonic_time () < end_us)
     g_usleep (1000);
 }
