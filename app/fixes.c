@@ -1,6 +1,8 @@
 /* app/fixes.c - variants of a layout, each predicted. */
 #include "app/fixes.h"
 
+#include "app/stored.h"
+
 #define WORTH_FIXING 0.001 /* risk below which nothing is said */
 
 typedef struct {
@@ -208,5 +210,7 @@ app_fixes_of_plan (const DbPlan *plan, const char *catalog_dir, const char *db_p
     .layout = plan->plan.layout_text,
   };
 
+  if (!app_stored_plan_is_of_machine (plan, "fixes are sought for", error))
+    return NULL;
   return app_fixes (&request, error);
 }

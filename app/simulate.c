@@ -102,7 +102,9 @@ keep_new (const AppSimulateRequest *request, GError **error)
   if (stored == NULL)
     return NULL;
   AppSimulateRequest all = fill_from_stored (request, stored);
-  if (!keep_init (keep, &all, error)) {
+  gboolean known = request->inputs.machine != NULL
+                   || app_stored_plan_is_of_machine (stored, "simulate plays", error);
+  if (!known || !keep_init (keep, &all, error)) {
     g_prefix_error (error, "plan '%s' as stored: ", request->plan);
     return NULL;
   }

@@ -101,8 +101,17 @@ def trace():
     refused([*PLAIN, "--trace", "absent/trace.json"], "absent/trace.json", "No such file")
 
 
+def changed_machine():
+    """A plan made for a changed machine is not played on the unchanged one."""
+    plan = ["plan", *JOB[1:], "--global-batch", "64", "--layout", "tp=2,pp=2", "--quiet"]
+    run([*plan, "--what-if", "nic=-50%"])
+    refused(["simulate", "best"], "what_if.nic", "machine file")
+    run(["simulate", "best", "--machine", "hgx-h100"])
+    check("what_if.nic" in run(["show", "best"]).stdout, "show says nothing of the change")
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for test in (schedules, orders, ranks, trace):
+    for test in (schedules, orders, ranks, trace, changed_machine):
         test()
 sys.exit(1 if failures else 0)
