@@ -24,10 +24,11 @@ typedef struct {
 static void
 options_clear (Options *o)
 {
-  char **all[] = { &o->model,        &o->machine, &o->gpu,          &o->profile,  &o->calibration,
-                   &o->layout,       &o->gpus,    &o->global_batch, &o->seq,      &o->dropout,
-                   &o->max_oom_risk, &o->keep,    &o->jobs,         &o->top,      &o->limit,
-                   &o->objective,    &o->tokens,  &o->deadline,     &o->simulate, &o->rank };
+  char **all[]
+      = { &o->what_if,  &o->model,    &o->machine,      &o->gpu,   &o->profile,   &o->calibration,
+          &o->layout,   &o->gpus,     &o->global_batch, &o->seq,   &o->dropout,   &o->max_oom_risk,
+          &o->keep,     &o->jobs,     &o->top,          &o->limit, &o->objective, &o->tokens,
+          &o->deadline, &o->simulate, &o->rank };
 
   for (gsize i = 0; i < G_N_ELEMENTS (all); i++)
     g_clear_pointer (all[i], g_free);
