@@ -16,18 +16,6 @@ read_live (const char *mode, const char *gpu)
   return reading;
 }
 
-static gboolean
-says (const TopoReading *reading, const char *words)
-{
-  for (guint i = 0; i < reading->assumed->len; i++)
-    if (strstr (((TopoAssumption *)g_ptr_array_index (reading->assumed, i))->text, words) != NULL)
-      return TRUE;
-  for (guint i = 0; i < reading->notes->len; i++)
-    if (strstr (g_ptr_array_index (reading->notes, i), words) != NULL)
-      return TRUE;
-  return FALSE;
-}
-
 /* Bridged: the driver's 12 links, not the doubled rate that hwloc 2.9.0 wrote into the file. */
 static void
 test_pair (void **state)

@@ -45,18 +45,6 @@ static const GraphCase graph_cases[] = {
   { "hwloc-no-io.xml", NULL, "unknown", 0, 0, 0, 1, 0, "holds no PCI device" },
 };
 
-static gboolean
-says (const TopoReading *reading, const char *words)
-{
-  for (guint i = 0; i < reading->assumed->len; i++)
-    if (strstr (((TopoAssumption *)g_ptr_array_index (reading->assumed, i))->text, words) != NULL)
-      return TRUE;
-  for (guint i = 0; i < reading->notes->len; i++)
-    if (strstr (g_ptr_array_index (reading->notes, i), words) != NULL)
-      return TRUE;
-  return FALSE;
-}
-
 static void
 test_graph (void **state)
 {

@@ -53,3 +53,16 @@ assert_round_trip (const TopoReading *reading)
   assert_same_graph (reading->machine->graph, again->machine->graph);
   assert_string_equal (reading->machine->gpu->slug, again->machine->gpu->slug);
 }
+
+/* Is @words in one of the assumptions or notes? */
+static inline gboolean
+says (const TopoReading *reading, const char *words)
+{
+  for (guint i = 0; i < reading->assumed->len; i++)
+    if (strstr (((TopoAssumption *)g_ptr_array_index (reading->assumed, i))->text, words) != NULL)
+      return TRUE;
+  for (guint i = 0; i < reading->notes->len; i++)
+    if (strstr (g_ptr_array_index (reading->notes, i), words) != NULL)
+      return TRUE;
+  return FALSE;
+}
