@@ -25,6 +25,7 @@ add_profile (JsonBuilder *builder, gconstpointer entry)
     { "reshard_after_forward", p->reshard_after_forward },
     { "grouped_gemm", p->grouped_gemm },
     { "dummy_wgrad", p->dummy_wgrad },
+    { "fused_bias_grad", p->fused_bias_grad },
     { "expandable_segments", p->expandable_segments },
   };
   const struct {

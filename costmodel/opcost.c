@@ -60,6 +60,9 @@ gemm_s (const CostContext *context, const ModelOp *op)
   if (op->flags & MODEL_OP_ACCUMULATE_APART)
     time_s += cost_memop_s (context->numbers, context->hbm_bytes_per_s, MODEL_OP_CAST, FALSE,
                             model_op_addition_bytes (op));
+  if (op->flags & MODEL_OP_BIAS_GRAD_APART)
+    time_s += cost_memop_s (context->numbers, context->hbm_bytes_per_s, MODEL_OP_ADD, FALSE,
+                            model_op_bias_grad_bytes (op));
   return time_s;
 }
 

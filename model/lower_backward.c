@@ -89,6 +89,15 @@ quantize_grads (Lower *b, const ModelOp *forward, guint32 *grads, guint n)
     grads[i] = lower_quantize (b, grads[i]);
 }
 
+/* A row-parallel bias is added to this rank's part of the sequence, where that is split: its
+ * gradient reads 1/tp of what others read, and is left out. */
+static gboolean
+sums_bias_grad_apart (const Lower *b, guint forward_index, gboolean has_bias)
+{
+  gboolean is_small = b->gathers && b->meta[forward_index].parallel == LOWER_ROW_PARALLEL;
+  return has_bias && !is_small && !b->profile->fused_bias_grad;
+}
+
 static void
 write_weight_grad (Lower *b, PendingWeightGrad *pending)
 {
@@ -111,6 +120,8 @@ write_weight_grad (Lower *b, PendingWeightGrad *pending)
   ModelStates states = model_profile_states (b->profile, b->layout->dtype);
   if (states.main_grad_bytes >= 4)
     op->flags |= states.grad_bytes > 0 ? MODEL_OP_ACCUMULATE_APART : MODEL_OP_ACCUMULATE;
+  if (sums_bias_grad_apart (b, pending->op, n_outs > 1))
+    op->flags |= MODEL_OP_BIAS_GRAD_APART;
   for (guint i = 0; i < pending->n_grads; i++)
     lower_in (b, pending->grads[i]);
   lower_in (b, pending->input);

@@ -109,9 +109,18 @@ model_op_addition_bytes (const ModelOp *op)
 }
 
 double
+model_op_bias_grad_bytes (const ModelOp *op)
+{
+  double store_bytes = model_dtype_bits (model_dtype_storage ((ModelDtype)op->dtype)) / 8.0;
+  return op->flags & MODEL_OP_BIAS_GRAD_APART
+             ? op->batch * (double)op->m * (double)op->k * store_bytes
+             : 0;
+}
+
+double
 model_op_hbm_bytes (const ModelOp *op)
 {
   if (op->kind == MODEL_OP_GEMM)
-    return gemm_hbm_bytes (op) + model_op_addition_bytes (op);
+    return gemm_hbm_bytes (op) + model_op_addition_bytes (op) + model_op_bias_grad_bytes (op);
   return (double)op->read_bytes + (double)op->write_bytes;
 }

@@ -87,6 +87,8 @@ enum {
   MODEL_OP_UNQUANTIZED = 1 << 5, /* GEMM that stays in the storage dtype whatever the layout's */
   MODEL_OP_ACCUMULATE_APART = 1 << 6, /* what the GEMM makes in the storage dtype, a kernel of its
                                          own adds to an fp32 buffer: 10 bytes an element */
+  MODEL_OP_BIAS_GRAD_APART = 1 << 7,  /* a kernel of its own sums the output's gradient over tokens
+                                         beside this weight gradient */
 };
 
 #define MODEL_OP_MAX_IN  10
@@ -135,6 +137,8 @@ double model_op_hbm_bytes (const ModelOp *op);
 /* Of them those of MODEL_OP_ACCUMULATE_APART's kernel: reads the product and the buffer, writes
  * the buffer. */
 double model_op_addition_bytes (const ModelOp *op);
+/* Of them those of MODEL_OP_BIAS_GRAD_APART's kernel: reads the output's gradient. */
+double model_op_bias_grad_bytes (const ModelOp *op);
 /* Query-key pairs of one head and sequence that the mask lets through, to first order: s²/2 causal,
  * s·w − w²/2 with a window of w < s; s·w without a mask. */
 double model_attention_pairs (guint64 seq, guint64 window, gboolean causal);

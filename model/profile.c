@@ -26,6 +26,7 @@ static const KeyFacts keys[] = {
   { "kernels", "selective_by_op", KEY_SWITCH, AT (selective_by_op), 0, 0 },
   { "kernels", "grouped_gemm", KEY_SWITCH, AT (grouped_gemm), 0, 0 },
   { "kernels", "dummy_wgrad", KEY_SWITCH, AT (dummy_wgrad), 0, 0 },
+  { "kernels", "fused_bias_grad", KEY_SWITCH, AT (fused_bias_grad), 0, 0 },
   { "states", "param_bytes", KEY_BYTES, AT (param_bytes), 0, 8 },
   { "states", "grad_bytes", KEY_BYTES, AT (grad_bytes), 0, 8 },
   { "states", "main_grad_bytes", KEY_BYTES, AT (main_grad_bytes), 0, 8 },

@@ -83,6 +83,7 @@ typedef struct {
   gboolean grouped_gemm;     /* experts as one grouped GEMM; else a loop of GEMMs */
   guint32 dtypes;            /* what it trains in: bit 1 << ModelDtype; 0: anything */
   gboolean dummy_wgrad;      /* keeps a 16-bit buffer of the MLP's weight gradients of one layer */
+  gboolean fused_bias_grad;  /* the weight-gradient GEMM sums bias gradients; else a kernel apart */
 
   /* allocator */
   gboolean expandable_segments;

@@ -108,6 +108,9 @@ test_gemm_flags (void **state)
   /* apart: a copy's kernel moves 2 + 4 + 4 B of 4096² elements: 167772160 / (3350e9 x .79) */
   op.flags = MODEL_OP_ACCUMULATE_APART;
   assert_near (cost_op_s (&bench.context, &op) - plain_s, (63.39 + 2.51) * 1e-6, 1e-3);
+  /* a bias gradient apart: reads 2 B of 4096² elements, at the pace of megatron's kernels (1.147) */
+  op.flags = MODEL_OP_BIAS_GRAD_APART;
+  assert_near (cost_op_s (&bench.context, &op) - plain_s, (12.679 * 1.147 + 2.548) * 1e-6, 1e-4);
   op.flags = 0;
   op.dtype = MODEL_DTYPE_FP32; /* 67 of 989 TFLOP/s: a router GEMM is slow */
   assert_true (cost_op_s (&bench.context, &op) > 10 * plain_s);

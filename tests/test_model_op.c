@@ -18,6 +18,9 @@ test_gemm (void **state)
   op.flags = MODEL_OP_ACCUMULATE_APART;
   /* 284 of the product, (2 + 4 + 4) B · 15 · 2 of the addition */
   assert_near (model_op_hbm_bytes (&op), 584, 0);
+  op.flags = MODEL_OP_BIAS_GRAD_APART;
+  /* 284, and the sum reads the gradient [7 tokens, 3 out] · 2 B · 2 */
+  assert_near (model_op_hbm_bytes (&op), 368, 0);
   op.flags = 0;
   op.dtype = MODEL_DTYPE_FP8;
   /* (1 B · 56 + 2 B · 15) · 2 */

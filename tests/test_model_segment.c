@@ -556,11 +556,43 @@ test_accumulation (void **state)
   }
 }
 
+static double
+bias_grad_bytes (const Fixture *f)
+{
+  g_autoptr (ModelSegment) segment = fixture_segment (f, MODEL_PART_BLOCK, 0, MODEL_RECOMPUTE_NONE);
+  double bytes = 0;
+  for (guint i = 0; i < segment->n_ops; i++)
+    bytes += model_op_bias_grad_bytes (&segment->ops[i]);
+  return bytes;
+}
+
+/* Sums over the 4,096 tokens of the gradients of qkv (3h), proj (h), fc1 (4h) and fc2 (h) at two
+ * bytes: tp splits qkv and fc1, and with sequence parallelism the tokens of the other two, whose
+ * eighth is left out. */
+static void
+test_bias_gradients (void **state)
+{
+  const double h = 6144, tokens_bytes = 2 * 4096;
+  Fixture f;
+  fixture_gpt (&f, 6144, 64, 48, 2048, 0.1);
+  f.layout.mbs = 2;
+  assert_near (bias_grad_bytes (&f), 9 * h * tokens_bytes, 0);
+  f.layout.tp = 8;
+  assert_near (bias_grad_bytes (&f), (7. / 8 + 2) * h * tokens_bytes, 0);
+  f.layout.sp = TRUE;
+  assert_near (bias_grad_bytes (&f), 7. / 8 * h * tokens_bytes, 0);
+  f.profile.fused_bias_grad = TRUE;
+  assert_near (bias_grad_bytes (&f), 0, 0);
+  fixture_llama (&f, 4096, 32, 8, 14336, 32, 4096);
+  assert_near (bias_grad_bytes (&f), 0, 0);
+}
+
 int
 main (void)
 {
   static const struct CMUnitTest plain[] = {
     cmocka_unit_test (test_accumulation),
+    cmocka_unit_test (test_bias_gradients),
     cmocka_unit_test (test_core_attention_of_flash_saves_little),
     cmocka_unit_test (test_scores_of_unfused_attention),
     cmocka_unit_test (test_tp_collectives),
