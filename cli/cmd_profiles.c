@@ -26,6 +26,7 @@ add_profile (JsonBuilder *builder, gconstpointer entry)
     { "grouped_gemm", p->grouped_gemm },
     { "dummy_wgrad", p->dummy_wgrad },
     { "fused_bias_grad", p->fused_bias_grad },
+    { "joins_grads", p->joins_grads },
     { "expandable_segments", p->expandable_segments },
   };
   const struct {
@@ -60,6 +61,9 @@ add_profile (JsonBuilder *builder, gconstpointer entry)
   cli_json_count (builder, "fsdp_units_in_flight", p->fsdp_units_in_flight);
   cli_json_count (builder, "max_zero", p->max_zero);
   cli_json_count (builder, "max_zero_with_pp", p->max_zero_with_pp);
+  cli_json_count (builder, "qkv_copies", p->qkv_copies);
+  cli_json_count (builder, "kv_copies", p->kv_copies);
+  cli_json_count (builder, "core_copies", p->core_copies);
   cli_json_count (builder, "loss_chunks", p->loss_chunks);
   cli_json_count (builder, "vocab_multiple", p->vocab_multiple);
   cli_json_text (builder, "source", p->source);

@@ -79,6 +79,17 @@ output_grads (const Lower *b, const ModelOp *op, guint32 *out)
   return n;
 }
 
+/* One projection whose outputs were taken apart as views (q, k, v; gate and up): their gradients are
+ * put together. */
+static void
+join_grads (Lower *b, guint32 *grads, guint n)
+{
+  if (n < 2 || !b->profile->joins_grads)
+    return;
+  for (guint i = 0; i < n; i++)
+    grads[i] = lower_copy (b, grads[i], "join");
+}
+
 /* Gradients as the GEMMs of backward read them: cast where the forward GEMM was. */
 static void
 quantize_grads (Lower *b, const ModelOp *forward, guint32 *grads, guint n)
@@ -157,6 +168,7 @@ backward_gemm (Lower *b, guint index, PendingWeightGrad *pending)
   ModelOp forward = b->ops[index];
   LowerMeta meta = b->meta[index];
   pending->n_grads = output_grads (b, &forward, pending->grads);
+  join_grads (b, pending->grads, pending->n_grads);
   quantize_grads (b, &forward, pending->grads, pending->n_grads);
   pending->input = lower_need (b, meta.saved[0], meta.modules);
   pending->op = index;

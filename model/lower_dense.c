@@ -86,21 +86,34 @@ project_out (Lower *b, guint32 core)
   return lower_reduce (b, partial, "attention_branch", hidden, b->layout->tp_sync);
 }
 
+/* @x in another order of dimensions, or without padding, @n times in a row. */
+static guint32
+lay_out (Lower *b, guint32 x, guint32 n)
+{
+  for (guint32 i = 0; i < n; i++)
+    x = lower_copy (b, x, "layout");
+  return x;
+}
+
 guint32
 lower_attention_gqa (Lower *b, guint32 normed)
 {
   const ModelAttention *a = &b->arch->attention;
+  const ModelProfile *profile = b->profile;
   guint32 q, k, v, kv_heads = a->kv_heads;
   project_qkv (b, normed, &q, &k, &v);
+  q = lay_out (b, q, profile->qkv_copies);
+  k = lay_out (b, k, profile->qkv_copies + profile->kv_copies);
+  v = lay_out (b, v, profile->qkv_copies + profile->kv_copies);
   if (a->rotary_ratio > 0)
     rotate (b, &q, &k);
-  if (b->profile->keeps_everything && kv_heads < a->heads) {
+  if (profile->keeps_everything && kv_heads < a->heads) {
     k = repeat_heads (b, k, (guint64)a->heads * a->head_dim);
     v = repeat_heads (b, v, (guint64)a->heads * a->head_dim);
     kv_heads = a->heads;
   }
   LowerAttention core = { q, k, v, a->heads, kv_heads, a->head_dim, a->v_head_dim, b->run->window };
-  return lower_attention_core (b, &core);
+  return lay_out (b, lower_attention_core (b, &core), profile->core_copies);
 }
 
 static guint32

@@ -56,6 +56,17 @@ lower_head_norm (Lower *b, guint32 x, guint64 columns, const char *weight, const
 }
 
 guint32
+lower_copy (Lower *b, guint32 x, const char *name)
+{
+  guint32 copy = lower_clone (b, x);
+  lower_begin (b, MODEL_OP_CAST, name);
+  lower_in (b, x);
+  lower_out (b, copy);
+  lower_end (b);
+  return copy;
+}
+
+guint32
 lower_quantize (Lower *b, guint32 x)
 {
   if (!b->quantizes)

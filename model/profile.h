@@ -39,6 +39,11 @@ typedef struct {
   gboolean checkpoints_on_host; /* full recompute keeps its layer inputs in host memory */
   gboolean selective_by_op; /* selective recompute keeps attention, every second GEMM and what was
                                reduced or exchanged, and rebuilds all else (torchtitan) */
+  /* copies between the layouts of the projections and of the attention kernel, which backward makes
+   * again of the gradients: of q, k and v, further ones of k and v, of the attention's output */
+  guint32 qkv_copies, kv_copies, core_copies;
+  gboolean joins_grads; /* q, k and v, gate and up are views of one projection each, into whose
+                           gradient backward copies theirs */
 
   /* bytes per parameter, as in ModelStates */
   double param_bytes, grad_bytes, main_grad_bytes, master_bytes, moment_bytes, step_copy_bytes;

@@ -587,11 +587,59 @@ test_bias_gradients (void **state)
   assert_near (bias_grad_bytes (&f), 0, 0);
 }
 
+/* Bytes of the copies of @phase: each reads and writes its tensor once. */
+static guint64
+copied_bytes (const ModelSegment *segment, ModelOpPhase phase)
+{
+  guint64 bytes = 0;
+  for (guint i = 0; i < segment->n_ops; i++) {
+    const ModelOp *op = &segment->ops[i];
+    if (op->kind == MODEL_OP_CAST && op->phase == phase)
+      bytes += op->read_bytes + op->write_bytes;
+  }
+  return bytes;
+}
+
+/* 4,096 tokens, q of 4,096 and k, v of 1,024 each, gate and up of 14,336. Flash attention keeps its
+ * own output besides the copy that the projection keeps. */
+static void
+test_attention_copies (void **state)
+{
+  const guint64 q = 4096ull * 4096 * 2, kv = 2 * 4096ull * 1024 * 2, fc1 = 2 * 4096ull * 14336 * 2;
+  Fixture f;
+  fixture_llama (&f, 4096, 32, 8, 14336, 32, 4096);
+  ModelSegmentMemory before = fixture_memory (&f, MODEL_PART_BLOCK, 0, MODEL_RECOMPUTE_NONE);
+  f.profile.qkv_copies = 1;
+  f.profile.kv_copies = 2;
+  {
+    g_autoptr (ModelSegment) segment
+        = fixture_segment (&f, MODEL_PART_BLOCK, 0, MODEL_RECOMPUTE_NONE);
+    ModelSegmentMemory memory;
+    model_segment_memory (segment, &memory);
+    assert_int_equal (copied_bytes (segment, MODEL_PHASE_FORWARD), 2 * (q + 3 * kv));
+    assert_int_equal (copied_bytes (segment, MODEL_PHASE_BACKWARD_INPUT), 2 * (q + 3 * kv));
+    assert_int_equal (memory.kept_bytes, before.kept_bytes);
+  }
+  f.profile.core_copies = 1;
+  f.profile.joins_grads = TRUE;
+  {
+    g_autoptr (ModelSegment) segment
+        = fixture_segment (&f, MODEL_PART_BLOCK, 0, MODEL_RECOMPUTE_NONE);
+    ModelSegmentMemory memory;
+    model_segment_memory (segment, &memory);
+    assert_int_equal (copied_bytes (segment, MODEL_PHASE_FORWARD), 2 * (2 * q + 3 * kv));
+    assert_int_equal (copied_bytes (segment, MODEL_PHASE_BACKWARD_INPUT),
+                      2 * (3 * q + 4 * kv + fc1));
+    assert_int_equal (memory.kept_bytes, before.kept_bytes + q);
+  }
+}
+
 int
 main (void)
 {
   static const struct CMUnitTest plain[] = {
     cmocka_unit_test (test_accumulation),
+    cmocka_unit_test (test_attention_copies),
     cmocka_unit_test (test_bias_gradients),
     cmocka_unit_test (test_core_attention_of_flash_saves_little),
     cmocka_unit_test (test_scores_of_unfused_attention),

@@ -63,7 +63,7 @@ allow("gpu", "links", "pcie c2c_rate copy_ratio", "missing", "unknown, none")
 
 allow("profile", "profile", "frameworks", "missing empty", "no measured run is taken for this profile's")
 for group, keys in {"kernels": "fused_norm fused_activation fused_residual fused_cross_entropy compiled keeps_everything "
-                               "checkpoints_on_host selective_by_op grouped_gemm dummy_wgrad fused_bias_grad recompute_stops_early",
+                               "checkpoints_on_host selective_by_op grouped_gemm dummy_wgrad fused_bias_grad qkv_copies kv_copies core_copies joins_grads recompute_stops_early",
                     "communication": "all_reduces_zero1 reduces_before_sends overlap_param_gather overlap_dp overlap_tp overlap_p2p reshard_after_forward keeps_stage_output",
                     "states": "shards_main_grad_zero1 offloads_optimizer", "allocator": "expandable_segments"}.items():
     allow("profile", group, keys, "zero", "0 is no")
