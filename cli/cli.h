@@ -64,7 +64,7 @@ gboolean cli_count_list (const char *option, const char *text, gboolean required
                          guint64 max, GArray **out, GError **error);
 gboolean cli_require (const char *option, const char *value, const char *example, GError **error);
 
-/* Installs SIGINT handling: the first asks politely, the second ends the program. */
+/* Catches SIGINT and SIGTERM: the first asks politely, the second ends the program. */
 void cli_catch_interrupt (void);
 gboolean cli_interrupted (gpointer unused);
 

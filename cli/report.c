@@ -1,4 +1,4 @@
-/* cli/report.c - errors, Ctrl-C and progress. */
+/* cli/report.c - errors, Ctrl-C and SIGTERM, progress. */
 #include "cli/cli.h"
 
 #include "app/error.h"
@@ -53,16 +53,16 @@ cli_fail (const CliCommon *common, const GError *error)
   return code;
 }
 
-/* ---- Ctrl-C ---- */
+/* ---- Ctrl-C, and SIGTERM, which batch systems and containers send before they kill ---- */
 
 static volatile sig_atomic_t interrupts;
 
+/* Exits as a shell reports a process that the signal ended. */
 static void
 on_interrupt (int signal_number)
 {
-  (void)signal_number;
   if (interrupts++ > 0)
-    _exit (130);
+    _exit (128 + signal_number);
 }
 
 void
@@ -72,6 +72,7 @@ cli_catch_interrupt (void)
 
   sigemptyset (&action.sa_mask);
   sigaction (SIGINT, &action, NULL);
+  sigaction (SIGTERM, &action, NULL);
 }
 
 gboolean
