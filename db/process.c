@@ -14,8 +14,7 @@ own_pid_space (void)
 {
   g_autofree char *boot = NULL;
   g_autofree char *space = g_file_read_link ("/proc/self/ns/pid", NULL);
-  if (space == NULL
-      || !g_file_get_contents ("/proc/sys/kernel/random/boot_id", &boot, NULL, NULL))
+  if (space == NULL || !g_file_get_contents ("/proc/sys/kernel/random/boot_id", &boot, NULL, NULL))
     return NULL;
   return g_strdup_printf ("%s %s", g_strstrip (boot), space);
 }
@@ -79,8 +78,7 @@ db_process_state (const DbProcess *process)
   if (g_str_equal (process->pid_space, space))
     return look (process); /* whatever the host is called now */
   /* Another container of this kernel may well bear the host's name, and be at work. */
-  return same_host && !same_boot (process->pid_space, space) ? DB_PROCESS_GONE
-                                                             : DB_PROCESS_UNKNOWN;
+  return same_host && !same_boot (process->pid_space, space) ? DB_PROCESS_GONE : DB_PROCESS_UNKNOWN;
 }
 
 gboolean
@@ -127,12 +125,12 @@ static GArray *
 list_dead (DbDatabase *db, GError **error)
 {
   g_autoptr (GArray) dead = g_array_new (FALSE, FALSE, sizeof (DeadRun));
-  g_autoptr (DbStmt) stmt = db_sql_prepare (
-      db,
-      "SELECT run_id, run_id NOT IN (SELECT run_id FROM exec_run UNION ALL"
-      "   SELECT run_id FROM calibration_run), host, pid, pid_space, start_ticks"
-      " FROM run_process JOIN run USING (run_id) WHERE status = 'running'",
-      error);
+  g_autoptr (DbStmt) stmt
+      = db_sql_prepare (db,
+                        "SELECT run_id, run_id NOT IN (SELECT run_id FROM exec_run UNION ALL"
+                        "   SELECT run_id FROM calibration_run), host, pid, pid_space, start_ticks"
+                        " FROM run_process JOIN run USING (run_id) WHERE status = 'running'",
+                        error);
   gboolean row = TRUE;
   if (stmt == NULL)
     return NULL;

@@ -50,8 +50,7 @@ def layouts():
                           (2, "tp=2,recompute=full"), (2, "tp=2,sp=1,recompute=selective,attn=unfused"),
                           (2, "pp=2,recompute=selective:mlp+layernorm")):
         verify(ranks, layout)
-
-
+    verify(3, "dp=3,zero=1", "--global-batch", "6")  # shards that a third of the parameters does not fill
     if BACKEND == "cpu":
         taken_as_0()
 
@@ -108,6 +107,7 @@ def beside():
     for order in ("late", "early"):  # and in the environment of Megatron's users
         answer = verify(4, BESIDE, *small, PLAIT_EMU_ORDER=order, CUDA_DEVICE_MAX_CONNECTIONS="1")
     verify(4, PIPELINE, *small, PLAIT_EMU_ORDER="late")
+    verify(3, "dp=3,zero=1,overlap_dp=1", *small[:-1], "6", PLAIT_EMU_ORDER="late")
     # one micro-batch: no step needs more room than the rehearsal of its ops
     verify(2, "pp=2,attn=unfused", "--seq", "16", "--global-batch", "1")
     verify(2, "dp=2,zero=1,overlap_dp=1", *small, "--inject", "stale_gather", expect=1)
