@@ -124,7 +124,9 @@ def slow_device():
 def forms():
     """What is stored can be shown, compared, planned with, refitted from runs; bad words are refused."""
     database = os.path.join(os.getcwd(), "forms.db")
-    made = answer(command(database, "--budget", "3s", "--name", "first"))
+    done = run([w for w in command(database, "--budget", "3s", "--name", "first", "--json") if w != "--quiet"])
+    check(done.stderr == "", f"progress where there is no terminal: {done.stderr[:100]!r}")
+    made = json.loads(done.stdout or "{}")
     numbers = {p["name"]: p for p in made.get("parameters", [])}
     check(made.get("name") == "first" and "gpu cpu: hbm" in numbers, f"made {made.get('name')}, {list(numbers)[:4]}")
     shown = answer([PLAIT, "calibrate", "--show", "first", "--db", database])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """plait exec as a user runs it: splits that are right, faults that are found, ranks that die.
 
-usage: exec.py PLAIT layouts|pairs|inject|faults|memory|memory_all|absent|torchrun|watchdog|slices|beside|events [BACKEND]
+usage: exec.py PLAIT layouts|pairs|pieces|inject|faults|memory|memory_all|absent|torchrun|watchdog|slices|beside|events [BACKEND]
 """
 import json
 import os
@@ -67,6 +67,12 @@ def pairs():
     for layout in ("tp=2,pp=2", "tp=2,dp=2", "pp=2,dp=2", "tp=2,sp=1,pp=2", "tp=2,dp=2,zero=1", "pp=2,dp=2,zero=1",
                    "tp=2,sp=1,dp=2,zero=1", "pp=2,vpp=2,overlap_p2p=1,dp=2"):
         verify(4, layout)
+
+
+def pieces():
+    """A transport that counts to 1,000 moves all of it: gradients, shards, parameters and messages."""
+    for ranks, layout in ((2, "dp=2"), (3, "dp=3,zero=1"), (2, "pp=2"), (4, "tp=2,sp=1,dp=2,zero=1")):
+        verify(ranks, layout, "--seq", "16", "--global-batch", "12")
 
 
 def inject():
@@ -324,7 +330,7 @@ if shutil.which("mpirun") is None:
     sys.exit(77)
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    {"layouts": layouts, "pairs": pairs, "inject": inject, "faults": faults, "memory": memory, "memory_all": memory_all,
+    {"layouts": layouts, "pairs": pairs, "pieces": pieces, "inject": inject, "faults": faults, "memory": memory, "memory_all": memory_all,
      "absent": absent, "torchrun": torchrun, "slices": slices, "watchdog": watchdog,
      "beside": beside, "events": events}[WHAT]()
 sys.exit(1 if failures else 0)
