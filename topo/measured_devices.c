@@ -110,8 +110,9 @@ measured_check_devices (TopoReading *reading, const TopoMachine *machine,
   g_autoptr (GString) source = g_string_new (topo_format_name (reading->format));
   g_autoptr (TopoGpuTable) table = NULL;
   if (is_of_nccl_tests (reading) && reading->devices->len == 0)
-    reading_note (reading, "the log does not name its GPUs: that they are those of %s is taken on "
-                           "trust",
+    reading_note (reading,
+                  "the log does not name its GPUs: that they are those of %s is taken on "
+                  "trust",
                   options->machine);
   if (reading->devices->len > 0 && (table = topo_gpu_table_new (options->catalog, error)) == NULL)
     return FALSE;
