@@ -10,19 +10,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
-PLAIT, WHAT = os.path.abspath(sys.argv[1]), sys.argv[2]
+from cli_test import PLAIT, check, failures, main
+
 BACKEND = sys.argv[3] if len(sys.argv) > 3 else "cpu"
 MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "exec_fixture.ini")
-failures = []
-
-
-def check(condition, what):
-    if not condition:
-        failures.append(what)
-        print("FAILED: " + what)
 
 
 def command(ranks, layout, *more):
@@ -328,9 +321,4 @@ def slices():
 
 if shutil.which("mpirun") is None:
     sys.exit(77)
-with tempfile.TemporaryDirectory() as folder:
-    os.chdir(folder)
-    {"layouts": layouts, "pairs": pairs, "pieces": pieces, "inject": inject, "faults": faults, "memory": memory, "memory_all": memory_all,
-     "absent": absent, "torchrun": torchrun, "slices": slices, "watchdog": watchdog,
-     "beside": beside, "events": events}[WHAT]()
-sys.exit(1 if failures else 0)
+main(layouts, pairs, pieces, inject, faults, memory, memory_all, absent, torchrun, slices, watchdog, beside, events)

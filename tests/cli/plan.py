@@ -8,27 +8,13 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
-import tempfile
 import time
 
-PLAIT, WHAT = os.path.abspath(sys.argv[1]), sys.argv[2]
+from cli_test import PLAIT, check, main, run
+
 SWEEP = ["plan", "--model", "llama-3.1-8b", "--machine", "hgx-h100,dgx-a100-80g", "--gpus", "64..256", "--global-batch", "256",
          "--keep", "20"]
 POINTS = 6
-failures = []
-
-
-def check(condition, what):
-    if not condition:
-        failures.append(what)
-        print("FAILED: " + what)
-
-
-def run(words, expect=0):
-    done = subprocess.run([PLAIT, *words], capture_output=True, text=True, timeout=240)
-    check(done.returncode == expect, f"{' '.join(words)}: exit {done.returncode}, expected {expect}: {done.stderr.strip()[:300]}")
-    return done
 
 
 def points(database):
@@ -130,7 +116,4 @@ def refuse():
     check(" yes " in done.stdout, f"deadline: {done.stdout[-300:]}")
 
 
-with tempfile.TemporaryDirectory() as folder:
-    os.chdir(folder)
-    {"kill": kill, "interrupt": interrupt, "terminate": terminate, "threads": threads, "refuse": refuse}[WHAT]()
-sys.exit(1 if failures else 0)
+main(kill, interrupt, terminate, threads, refuse)

@@ -7,28 +7,18 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 
-PLAIT = os.path.abspath(sys.argv[1])
+from cli_test import PLAIT, check, main, run
+
 ENDLESS = "with recursive c(x) as (select 1 union all select x + 1 from c) select count(*) from c"
 ROWS_FOR_EVER = "with recursive c(x) as (select 1 union all select x + 1 from c) select x from c"
 # the second row is no number: found when the first one has been handed on
 BREAKS = "select 1 as a union all select abs(-9223372036854775808)"
-failures = []
-
-
-def check(condition, what):
-    if not condition:
-        failures.append(what)
-        print("FAILED: " + what)
 
 
 def query(sql, *more, expect=0, env=None):
-    done = subprocess.run([PLAIT, "query", sql, *more], capture_output=True, text=True, timeout=60, env=env)
-    check(done.returncode == expect, f"{sql[:60]} {more}: exit {done.returncode}, expected {expect}: {done.stderr[:300]}")
-    return done
+    return run(["query", sql, *more], expect, env=env, timeout=60)
 
 
 def is_error(done, code, words):
@@ -83,12 +73,9 @@ def documents():
                                                                                       f"{done.stderr}")
 
 
-with tempfile.TemporaryDirectory() as folder:
-    os.chdir(folder)
-    os.environ["PLAIT_DB"] = os.path.join(folder, "q.db")
-    subprocess.run([PLAIT, "predict", "--model", "tiny", "--machine", "hgx-h100", "--gpus", "1", "--db", "q.db", "--layout", "tp=1"],
-                   check=True, stdout=subprocess.DEVNULL)
-    times()
-    signals()
-    documents()
-sys.exit(1 if failures else 0)
+def fill():
+    os.environ["PLAIT_DB"] = os.path.join(os.getcwd(), "q.db")
+    run(["predict", "--model", "tiny", "--machine", "hgx-h100", "--gpus", "1", "--db", "q.db", "--layout", "tp=1"])
+
+
+main(fill, times, signals, documents)
