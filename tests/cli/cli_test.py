@@ -25,15 +25,14 @@ def run_command(words, expect=0, env=None, timeout=240):
     return done
 
 
+def run(words, expect=0, **more):
+    return run_command([PLAIT, *words], expect, **more)
+
+
 def answer_of(words, **more):
     """What any command prints when it is asked for JSON; nothing where it fails."""
     done = run_command([*words, "--json"], **more)
     return json.loads(done.stdout) if done.returncode == 0 else {}
-
-
-def run(words, expect=0, **more):
-    """The same of plait."""
-    return run_command([PLAIT, *words], expect, **more)
 
 
 def answer(words, **more):
