@@ -142,6 +142,23 @@ test_takes_over_what_is_gone (void **state)
   fixture_remove_folder (folder);
 }
 
+static DbExecRecord
+fixture_exec (void)
+{
+  return (DbExecRecord){ .host = "elsewhere",
+                         .pid = 1,
+                         .backend = "cpu",
+                         .rank_count = 1,
+                         .model = "m",
+                         .layout_text = "tp=1",
+                         .machine = "m",
+                         .topology_hash = "t",
+                         .predicted_s = NAN,
+                         .measured_s = NAN,
+                         .measured_s_min = NAN,
+                         .measured_s_max = NAN };
+}
+
 /* Whoever opens the file for writing says what has become of runs whose process is gone. */
 static void
 test_marks_what_was_killed (void **state)
@@ -151,18 +168,7 @@ test_marks_what_was_killed (void **state)
   g_autoptr (DbDatabase) db = fixture_open (path, DB_OPEN_READ_WRITE);
   g_autoptr (GError) error = NULL;
   DbRunRecord run = { .command = "exec", .inputs = "{}" };
-  DbExecRecord exec = { .host = "elsewhere",
-                        .pid = 1,
-                        .backend = "cpu",
-                        .rank_count = 1,
-                        .model = "m",
-                        .layout_text = "tp=1",
-                        .machine = "m",
-                        .topology_hash = "t",
-                        .predicted_s = NAN,
-                        .measured_s = NAN,
-                        .measured_s_min = NAN,
-                        .measured_s_max = NAN };
+  DbExecRecord exec = fixture_exec ();
   gint64 exec_id = 0;
   (void)state;
   gint64 search_id = begin (db, "h");
@@ -175,6 +181,35 @@ test_marks_what_was_killed (void **state)
   db_database_free (fixture_open (path, DB_OPEN_READ_WRITE));
   assert_raw (path, "SELECT group_concat (status || ' ' || message) FROM run",
               "interrupted killed,failed killed");
+  assert_int_equal (resume (db, "h"), search_id);
+  fixture_remove_folder (folder);
+}
+
+/* A file of version 5 knew processes by host and number alone. */
+static void
+test_older_file_keeps_its_processes (void **state)
+{
+  g_autofree char *folder = fixture_folder ();
+  g_autofree char *path = g_build_filename (folder, "x.db", NULL);
+  DbDatabase *old = fixture_open (path, DB_OPEN_READ_WRITE);
+  g_autoptr (GError) error = NULL;
+  DbRunRecord run = { .command = "exec", .inputs = "{}" };
+  DbExecRecord exec = fixture_exec ();
+  gint64 exec_id = 0;
+  (void)state;
+  gint64 search_id = begin (old, "h");
+  assert_true (db_store_begin_exec (old, &run, &exec, &exec_id, &error));
+  db_database_free (old);
+  raw_exec (path,
+            "UPDATE run_process SET pid = " NOBODY "; DELETE FROM run_process WHERE run_id = 2;"
+            "UPDATE exec_run SET pid = " NOBODY ", host = (SELECT host FROM run_process);"
+            "ALTER TABLE run_process DROP COLUMN start_ticks;"
+            "ALTER TABLE run_process DROP COLUMN pid_space;"
+            "ALTER TABLE run_process RENAME TO search_process; PRAGMA user_version = 5");
+  g_autoptr (DbDatabase) db = fixture_open (path, DB_OPEN_READ_WRITE);
+  assert_raw (path, "SELECT group_concat (status || ' ' || message) FROM run",
+              "interrupted killed,failed killed");
+  assert_raw (path, "SELECT count(*) FROM run_process WHERE pid_space IS NULL", "2");
   assert_int_equal (resume (db, "h"), search_id);
   fixture_remove_folder (folder);
 }
@@ -241,14 +276,15 @@ test_finds_points_again (void **state)
 int
 main (void)
 {
-  struct CMUnitTest tests[4 + G_N_ELEMENTS (gone_cases)] = {
+  struct CMUnitTest tests[5 + G_N_ELEMENTS (gone_cases)] = {
     cmocka_unit_test (test_takes_over_what_was_stopped),
     cmocka_unit_test (test_marks_what_was_killed),
     cmocka_unit_test (test_takes_the_farthest),
+    cmocka_unit_test (test_older_file_keeps_its_processes),
     cmocka_unit_test (test_finds_points_again),
   };
   for (gsize i = 0; i < G_N_ELEMENTS (gone_cases); i++)
-    tests[4 + i] = (struct CMUnitTest){ .name = gone_cases[i].name,
+    tests[5 + i] = (struct CMUnitTest){ .name = gone_cases[i].name,
                                         .test_func = test_takes_over_what_is_gone,
                                         .initial_state = (void *)&gone_cases[i] };
   return cmocka_run_group_tests_name ("db_points", tests, NULL, NULL);
