@@ -37,18 +37,20 @@ nccltests_add_device (TopoReading *reading, double number, const char *name)
   g_ptr_array_add (reading->devices, g_steal_pointer (&clean));
 }
 
+/* As far as is known. */
 static gboolean
 has_same_links (const TopoGpu *a, const TopoGpu *b)
 {
   if (a->has_direct != b->has_direct)
     return FALSE;
   if (!a->has_direct)
-    return a->pcie_generation == b->pcie_generation;
+    return a->pcie_generation == b->pcie_generation || a->pcie_generation == 0
+           || b->pcie_generation == 0;
   return a->direct == b->direct
          && topo_gpu_direct_bytes_per_s (a) == topo_gpu_direct_bytes_per_s (b);
 }
 
-/* "18 × nvlink4, 450 GB/s one way", "pcie gen 4". (owned) */
+/* "18 x nvlink4, 450 GB/s one way", "pcie gen 4". (owned) */
 static char *
 describe_links (const TopoGpu *gpu)
 {
