@@ -223,9 +223,14 @@ begin_run (const AppPlanRequest *request, AppPlanResult *result, GError **error)
       = db_database_open (request->db_path, DB_OPEN_READ_WRITE, &result->warning, error);
   DbRunRecord run
       = { .command = "plan", .inputs = result->inputs_json, .inputs_hash = result->hash };
+  g_autofree char *note = NULL;
 
-  if (db == NULL || !db_store_resume_search (db, result->hash, &result->run_id, error))
+  if (db == NULL
+      || !db_store_resume_search (db, result->hash, request->take_over, &result->run_id, &note,
+                                  error))
     return NULL;
+  if (note != NULL && request->note != NULL)
+    request->note (note, request->user_data);
   result->resumed = result->run_id > 0;
   if (!result->resumed && !db_store_begin_search (db, &run, &result->run_id, error))
     return NULL;

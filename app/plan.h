@@ -21,6 +21,8 @@ typedef struct {
   guint simulate;          /* of the best, so many are also played event by event */
   gboolean rank_simulated; /* and those are ordered by that */
   const char *db_path;     /* (nullable): nothing is stored */
+  gboolean take_over;      /* go on with a run of another host, too, that may still be at work */
+  void (*note) (const char *text, gpointer user_data); /* (nullable) said before the search */
   void (*progress) (const char *point, guint64 done, guint64 total, gpointer user_data);
   gboolean (*cancelled) (gpointer user_data);
   gpointer user_data;

@@ -182,7 +182,6 @@ cli_calibrate_node (const AppCalibrateNodeRequest *asked, const CliCommon *commo
 {
   g_autoptr (GError) error = NULL;
   AppCalibrateNodeRequest request = *asked;
-  cli_progress_enable (!common->quiet);
   request.progress = show_progress;
   g_autoptr (AppNodeCalibration) c = app_calibrate_node (&request, &error);
   cli_progress_end ();

@@ -13,7 +13,7 @@ typedef enum {
 
 #define CLI_ERROR (cli_error_quark ())
 GQuark cli_error_quark (void);
-typedef enum { CLI_ERROR_USAGE } CliError;
+typedef enum { CLI_ERROR_USAGE, CLI_ERROR_ENVIRONMENT } CliError;
 
 /* Options that every subcommand understands. Strings are owned. */
 typedef struct {
@@ -54,6 +54,8 @@ char **cli_command_line (int argc, char **argv);
 /* Reports @error once ("plait: message" on stderr; JSON on stdout too with --json) and returns the
  * exit code that its domain asks for. */
 CliExit cli_fail (const CliCommon *common, const GError *error);
+/* The same of what is no GError, with its exit code. */
+CliExit cli_fail_as (const CliCommon *common, CliExit code, const char *message);
 
 /* Option values, with the option's name in the message; NULL text: *out stays untouched. */
 gboolean cli_count (const char *option, const char *text, guint64 min, guint64 max, guint64 *out,
@@ -64,7 +66,7 @@ gboolean cli_count_list (const char *option, const char *text, gboolean required
                          guint64 max, GArray **out, GError **error);
 gboolean cli_require (const char *option, const char *value, const char *example, GError **error);
 
-/* Installs SIGINT handling: the first asks politely, the second ends the program. */
+/* Catches SIGINT and SIGTERM: the first asks politely, the second ends the program. */
 void cli_catch_interrupt (void);
 gboolean cli_interrupted (gpointer unused);
 

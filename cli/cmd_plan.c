@@ -18,7 +18,7 @@ typedef struct {
   char *gpus, *global_batch, *seq, *dropout;
   char *max_oom_risk, *keep, *jobs, *top, *limit, *simulate, *rank;
   char *objective, *tokens, *deadline;
-  gboolean exhaustive, explain, no_store, pareto, sensitivity;
+  gboolean exhaustive, explain, no_store, take_over, pareto, sensitivity;
 } Options;
 
 static void
@@ -121,6 +121,13 @@ show_progress (const char *point, guint64 done, guint64 total, gpointer unused)
   cli_progress (point, done, total);
 }
 
+static void
+show_note (const char *text, gpointer unused)
+{
+  (void)unused;
+  fprintf (stderr, "plait: %s\n", text);
+}
+
 /* The live machine without GPUs has as many devices as the largest plan. */
 static guint32
 live_ranks (const GArray *gpus)
@@ -165,6 +172,8 @@ ask (const Options *o, const CliCommon *common, Asked *asked, GError **error)
   request->pins = o->layout;
   request->exhaustive = o->exhaustive;
   request->db_path = o->no_store ? NULL : cli_db_path (common);
+  request->take_over = o->take_over;
+  request->note = show_note;
   request->progress = show_progress;
   request->cancelled = cli_interrupted;
   return ask_simulation (o, request, error);
@@ -572,6 +581,8 @@ run (const CliVerb *verb, int argc, char **argv)
       NULL },
     { "explain", 0, 0, G_OPTION_ARG_NONE, &o.explain, "Count refused layouts by reason", NULL },
     { "no-store", 0, 0, G_OPTION_ARG_NONE, &o.no_store, "Store nothing", NULL },
+    { "take-over", 0, 0, G_OPTION_ARG_NONE, &o.take_over,
+      "Go on with a stopped search even if its host cannot be asked whether it has ended", NULL },
     G_OPTION_ENTRY_NULL
   };
 

@@ -151,6 +151,9 @@ print_as (const CliCommon *common, const TopoReading *reading, gboolean dot, gbo
 
     fputs (text, stdout);
   } else if (ini) {
+    /* the file itself cannot say what was odd in what it was made from */
+    for (guint i = 0; i < reading->notes->len && !common->quiet; i++)
+      fprintf (stderr, "plait: note: %s\n", (const char *)g_ptr_array_index (reading->notes, i));
     fputs (reading->ini, stdout);
   } else if (common->json) {
     cli_topo_json (reading);

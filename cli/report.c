@@ -1,4 +1,4 @@
-/* cli/report.c - errors, Ctrl-C and progress. */
+/* cli/report.c - errors, Ctrl-C and SIGTERM, progress. */
 #include "cli/cli.h"
 
 #include "app/error.h"
@@ -43,8 +43,16 @@ single_line (const char *message)
 CliExit
 cli_fail (const CliCommon *common, const GError *error)
 {
-  CliExit code = app_error_is_environment (error) ? CLI_ENVIRONMENT : CLI_USAGE;
-  g_autofree char *line = single_line (error->message);
+  gboolean is_environment = app_error_is_environment (error)
+                            || g_error_matches (error, CLI_ERROR, CLI_ERROR_ENVIRONMENT);
+
+  return cli_fail_as (common, is_environment ? CLI_ENVIRONMENT : CLI_USAGE, error->message);
+}
+
+CliExit
+cli_fail_as (const CliCommon *common, CliExit code, const char *message)
+{
+  g_autofree char *line = single_line (message);
 
   cli_progress_end ();
   fprintf (stderr, "plait: %s\n", line);
@@ -53,25 +61,27 @@ cli_fail (const CliCommon *common, const GError *error)
   return code;
 }
 
-/* ---- Ctrl-C ---- */
+/* ---- Ctrl-C, and SIGTERM, which batch systems and containers send before they kill ---- */
 
 static volatile sig_atomic_t interrupts;
 
+/* Exits as a shell reports a process that the signal ended. */
 static void
 on_interrupt (int signal_number)
 {
-  (void)signal_number;
   if (interrupts++ > 0)
-    _exit (130);
+    _exit (128 + signal_number);
 }
 
 void
 cli_catch_interrupt (void)
 {
-  struct sigaction action = { .sa_handler = on_interrupt };
+  /* what is being written goes on: half an answer is none */
+  struct sigaction action = { .sa_handler = on_interrupt, .sa_flags = SA_RESTART };
 
   sigemptyset (&action.sa_mask);
   sigaction (SIGINT, &action, NULL);
+  sigaction (SIGTERM, &action, NULL);
 }
 
 gboolean

@@ -13,6 +13,8 @@ extern const char db_schema_v3_sql[];
 extern const char db_schema_v4_sql[];
 /* From version 4 to version 5. */
 extern const char db_schema_v5_sql[];
+/* From version 5 to version 6. */
+extern const char db_schema_v6_sql[];
 
 /*
  * Brings the file to this build's schema, one transaction per version.

@@ -1,8 +1,8 @@
 #include "db/schema-private.h"
 
 /* Version i + 1 is reached from version i by the statements at index i. */
-static const char *const migrations[]
-    = { db_schema_v1_sql, db_schema_v2_sql, db_schema_v3_sql, db_schema_v4_sql, db_schema_v5_sql };
+static const char *const migrations[] = { db_schema_v1_sql, db_schema_v2_sql, db_schema_v3_sql,
+                                          db_schema_v4_sql, db_schema_v5_sql, db_schema_v6_sql };
 
 gint64
 db_schema_version (void)

@@ -44,7 +44,7 @@ static const DbColumnDoc run_columns[] = {
   { "inputs", "everything asked for, as canonical text" },
   { "inputs_hash", "hash of the inputs: equal questions have equal hashes" },
   { "plait_version", "version of plait that ran" },
-  { "status", "running, done, failed or interrupted; a process that was killed leaves running" },
+  { "status", "running, done, failed or interrupted; running of a killed process is put right when the file is next opened for writing" },
   { "started_at", "start, ISO 8601, UTC" },
   { "finished_at", "end, ISO 8601, UTC; NULL while running" },
   { "message", "why it failed or was interrupted" },
@@ -180,10 +180,12 @@ static const DbColumnDoc exec_run_columns[] = {
   { "global_batch", "sequences per step; NULL: likewise" },
   { "calibration", "name of the calibration behind predicted_s" },
 };
-static const DbColumnDoc search_process_columns[] = {
+static const DbColumnDoc run_process_columns[] = {
   { "run_id", "run it belongs to" },
-  { "host", "host that searches" },
-  { "pid", "process that searches" },
+  { "host", "host that works on it" },
+  { "pid", "process that does" },
+  { "pid_space", "boot and PID namespace in which pid is counted; NULL: not known" },
+  { "start_ticks", "when the process started, clock ticks after boot; NULL: not known" },
 };
 static const DbColumnDoc search_point_columns[] = {
   { "run_id", "run it belongs to" },
@@ -360,8 +362,8 @@ static const DbObjectDoc objects[] = {
   { "comm_group", "Communication groups of a plan.", NULL, COLUMNS (comm_group_columns) },
   { "assumed", "What a plan rests on that nobody stated.", NULL, COLUMNS (assumed_columns) },
   { "validation", "A measured run beside its prediction.", NULL, COLUMNS (validation_columns) },
-  { "search_process", "Who works on a search, so that one that was killed can go on.", NULL,
-    COLUMNS (search_process_columns) },
+  { "run_process", "Who works on a run, so that one that was killed is known and can go on.", NULL,
+    COLUMNS (run_process_columns) },
   { "search_point", "One machine, GPU count, batch and sequence of a run, once searched.", NULL,
     COLUMNS (search_point_columns) },
   { "exec_run", "A plan that was run for real.", NULL, COLUMNS (exec_run_columns) },

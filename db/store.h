@@ -74,11 +74,16 @@ gboolean db_store_validation (DbDatabase *db, const DbRunRecord *run,
 gboolean db_store_begin_search (DbDatabase *db, const DbRunRecord *run, gint64 *out_run_id,
                                 GError **error);
 /*
- * Takes over the newest run of these inputs by this version, if it was interrupted or its process
- * is gone: it is "running" again. *out_run_id: 0 if there is none.
+ * Takes over a run of these inputs by this version that was interrupted or whose process is gone:
+ * it is "running" again. Looked for among those begun after the last one that was done; of several,
+ * the one with most search points.
+ *
+ * @take_over: also one on a host or in a container whose processes cannot be seen from here
+ * @out_run_id: (out) 0 if there is none
+ * @out_note: (out) (owned) one line on a run that was left alone, NULL without
  */
-gboolean db_store_resume_search (DbDatabase *db, const char *inputs_hash, gint64 *out_run_id,
-                                 GError **error);
+gboolean db_store_resume_search (DbDatabase *db, const char *inputs_hash, gboolean take_over,
+                                 gint64 *out_run_id, char **out_note, GError **error);
 /* A search point with its plans, in one transaction; the rest as db_store_plans. @answer: what
  * there is to know beside the plans, the caller's own text. */
 gboolean db_store_point (DbDatabase *db, gint64 run_id, const char *point_hash, const char *answer,
@@ -204,8 +209,8 @@ DbMadeCalibration *db_find_calibration (DbDatabase *db, const char *name, GError
 DbMadeCalibration *db_find_latest_calibration (DbDatabase *db, const char *topology_hash,
                                                GError **error);
 
-/* Runs of this host that say "running" and whose process is gone become failed ("killed"). Done
- * whenever a database is opened for writing. */
+/* Runs that say "running" and whose process is known to be gone become failed, searches (which can
+ * go on) interrupted, "killed" either way. Done whenever a database is opened for writing. */
 gboolean db_store_bury_dead (DbDatabase *db, GError **error);
 
 G_END_DECLS

@@ -1,5 +1,6 @@
 /* Calibrating a node: its run, what was measured, and what came of it. */
 #include "db/fields-private.h"
+#include "db/process-private.h"
 #include "db/store-private.h"
 
 #include <string.h>
@@ -11,7 +12,7 @@ db_store_begin_calibration (DbDatabase *db, const DbRunRecord *run,
   gint64 run_id = 0;
   if (!db_sql_begin (db, "storing a calibration", error))
     return FALSE;
-  gboolean ok = db_insert_run (db, run, &run_id, error);
+  gboolean ok = db_insert_run (db, run, &run_id, error) && db_process_claim (db, run_id, error);
   g_autoptr (DbStmt) stmt
       = ok ? db_table_prepare_insert (db, &db_calibration_run_table, "run_id", NULL, error) : NULL;
   ok = stmt != NULL && db_table_insert (db, stmt, &db_calibration_run_table, run_id, made, error);

@@ -1,9 +1,7 @@
-/* Plans that were run: a row before the run, its numbers after it, and the runs that died. */
+/* Plans that were run: a row before the run, its numbers after it. */
 #include "db/fields-private.h"
+#include "db/process-private.h"
 #include "db/store-private.h"
-
-#include <errno.h>
-#include <signal.h>
 
 gboolean
 db_store_begin_exec (DbDatabase *db, const DbRunRecord *run, const DbExecRecord *exec,
@@ -12,7 +10,7 @@ db_store_begin_exec (DbDatabase *db, const DbRunRecord *run, const DbExecRecord 
   gint64 run_id = 0;
   if (!db_sql_begin (db, "storing a run", error))
     return FALSE;
-  gboolean ok = db_insert_run (db, run, &run_id, error);
+  gboolean ok = db_insert_run (db, run, &run_id, error) && db_process_claim (db, run_id, error);
   g_autoptr (DbStmt) stmt
       = ok ? db_table_prepare_insert (db, &db_exec_table, "run_id", NULL, error) : NULL;
   ok = stmt != NULL && db_table_insert (db, stmt, &db_exec_table, run_id, exec, error);
@@ -63,48 +61,4 @@ db_store_finish_exec (DbDatabase *db, gint64 run_id, DbRunStatus status, const c
         && insert_rows (db, &db_exec_memory_table, run_id, memory, sizeof *memory, n_memory, error)
         && db_finish_run (db, run_id, status, message, NULL, &none, error);
   return db_sql_end (db, ok, "storing a run", error);
-}
-
-/* Runs of this host that are said to be running and whose process is gone. (owned) */
-static GArray *
-list_dead (DbDatabase *db, GError **error)
-{
-  g_autoptr (GArray) dead = g_array_new (FALSE, FALSE, sizeof (gint64));
-  g_autoptr (DbStmt) stmt
-      = db_sql_prepare (db,
-                        "SELECT run_id, pid FROM (SELECT run_id, pid, host FROM exec_run"
-                        " UNION ALL SELECT run_id, pid, host FROM calibration_run)"
-                        " JOIN run USING (run_id) WHERE status = 'running' AND host = :host",
-                        error);
-  gboolean row = TRUE;
-  if (stmt == NULL || !db_sql_bind_text (db, stmt, ":host", g_get_host_name (), error))
-    return NULL;
-  for (;;) {
-    if (!db_sql_next (db, stmt, "looking for dead runs", &row, error))
-      return NULL;
-    if (!row)
-      return g_steal_pointer (&dead);
-    gint64 run_id = sqlite3_column_int64 (stmt, 0);
-    pid_t pid = (pid_t)sqlite3_column_int64 (stmt, 1);
-    if (kill (pid, 0) != 0 && errno == ESRCH)
-      g_array_append_val (dead, run_id);
-  }
-}
-
-gboolean
-db_store_bury_dead (DbDatabase *db, GError **error)
-{
-  const DbRunCounts none = { .elapsed_s = 0 };
-  g_autoptr (GArray) dead = list_dead (db, error);
-  if (dead == NULL)
-    return FALSE;
-  for (guint i = 0; i < dead->len; i++) {
-    if (!db_sql_begin (db, "marking a dead run", error))
-      return FALSE;
-    gboolean ok = db_finish_run (db, g_array_index (dead, gint64, i), DB_RUN_FAILED, "killed", NULL,
-                                 &none, error);
-    if (!db_sql_end (db, ok, "marking a dead run", error))
-      return FALSE;
-  }
-  return TRUE;
 }

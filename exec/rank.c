@@ -156,7 +156,8 @@ end_bucket (ExecRank *r)
 {
   ExecGradBucket *b = &r->buckets[r->n_buckets++];
   guint32 shards = r->layout->zero > 0 ? r->map.dp : 1;
-  b->shard_count = model_shard_ceil (b->count, shards);
+  b->shard_count
+      = model_shard_ceil (model_shard_ceil (b->count, shards), EXEC_SHARD_UNIT) * EXEC_SHARD_UNIT;
   b->own_first = b->first + (r->layout->zero > 0 ? r->at.dp * b->shard_count : 0);
   b->state_first = r->shard_count;
   r->shard_count += b->shard_count;

@@ -7,7 +7,8 @@
  * Gradients are reduced in buckets of that array: one without overlap_dp. With it (Megatron's
  * overlap-grad-reduce) the first holds what tp ranks or two stages have to sum before, the others
  * the rest, cut between pieces where the profile's bucket_elements are reached. ZeRO-1 cuts each
- * bucket into dp equal shards, the last one padded.
+ * bucket into dp equal shards, padded to whole units of EXEC_SHARD_UNIT elements, so that every
+ * shard and bucket begins where kernels and NCCL move 16 bytes at a time, whatever dp is.
  */
 #pragma once
 #include "exec/error.h"
@@ -31,10 +32,13 @@ typedef struct {
 } ExecParam;
 
 #define EXEC_MAX_BUCKETS 128
+/* Elements: what Megatron-core's distributed optimizer pads the start of a parameter to in its
+ * buffer. 128 bytes in bf16, 256 in fp32: a line of the L2 cache, and more than any load needs. */
+#define EXEC_SHARD_UNIT 64
 typedef struct {
   guint64 first;       /* in the flat array */
   guint64 count;       /* of its parameters */
-  guint64 shard_count; /* of one dp rank with ZeRO-1, all of it without */
+  guint64 shard_count; /* of one dp rank with ZeRO-1, all of it without; padded */
   guint64 own_first;   /* what this rank updates: [own_first, own_first + shard_count) */
   guint64 state_first; /* where the optimizer's states of that begin */
   guint64 n_writes;    /* gradients that ops of one step add to it; then it is complete */

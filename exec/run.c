@@ -28,6 +28,12 @@ gather_doubles (ExecRunner *r, guint32 world, const double *own, guint n, double
   g_autofree float *host = g_new (float, 2 * n * world);
   guint64 bytes = 2 * n * (world + 1) * sizeof (float);
   float *memory = r->backend->memory_new (bytes);
+  if (memory == NULL) {
+    g_set_error (error, EXEC_ERROR, EXEC_ERROR_UNAVAILABLE,
+                 "could not allocate %" G_GUINT64_FORMAT " bytes to gather what the ranks measured",
+                 bytes);
+    return FALSE;
+  }
   for (guint i = 0; i < n; i++) {
     host[2 * i] = (float)own[i];
     host[2 * i + 1] = (float)(own[i] - host[2 * i]);

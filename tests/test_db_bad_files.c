@@ -57,7 +57,7 @@ static void
 make_newer (const char *path)
 {
   fixture_database (path, 1);
-  raw_exec (path, "PRAGMA user_version = 6");
+  raw_exec (path, "PRAGMA user_version = 7");
 }
 
 static void
@@ -121,7 +121,7 @@ static const BadFile bad_files[] = {
   { "file/foreign", "x.db", make_foreign, DB_ERROR_UNUSABLE, DB_ERROR_UNUSABLE, "another program" },
   { "file/foreign_marked", "x.db", make_foreign_marked, DB_ERROR_UNUSABLE, DB_ERROR_UNUSABLE,
     "another program" },
-  { "file/newer", "x.db", make_newer, DB_ERROR_UNUSABLE, DB_ERROR_UNUSABLE, "schema version 6," },
+  { "file/newer", "x.db", make_newer, DB_ERROR_UNUSABLE, DB_ERROR_UNUSABLE, "schema version 7," },
   { "file/newest", "x.db", make_newest, DB_ERROR_UNUSABLE, DB_ERROR_UNUSABLE, "2147483647" },
   { "file/negative_version", "x.db", make_negative_version, DB_ERROR_CORRUPT, DB_ERROR_CORRUPT,
     "schema version -1" },

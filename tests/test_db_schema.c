@@ -101,7 +101,7 @@ test_file_is_marked (void **state)
   g_autofree char *bytes = NULL;
   gsize length = 0;
   assert_true (g_file_get_contents (fixture->path, &bytes, &length, NULL));
-  assert_memory_equal (bytes + 60, "\0\0\0\5", 4);
+  assert_memory_equal (bytes + 60, "\0\0\0\6", 4);
   assert_memory_equal (bytes + 68, "plai", 4);
 }
 
@@ -145,7 +145,7 @@ test_older_version_is_migrated_only_by_writers (void **state)
   assert_null (db_database_open (path, DB_OPEN_READ_ONLY, NULL, &error));
   assert_non_null (strstr (error->message, "schema version 0"));
   db_database_free (fixture_open (path, DB_OPEN_READ_WRITE));
-  assert_raw (path, "PRAGMA user_version", "5");
+  assert_raw (path, "PRAGMA user_version", "6");
   db_database_free (fixture_open (path, DB_OPEN_READ_ONLY));
 }
 

@@ -94,7 +94,7 @@ test_older_file_gets_the_table (void **state)
   assert_true (g_file_get_contents (golden, &bytes, &length, NULL));
   assert_true (g_file_set_contents (fixture->path, bytes, (gssize)length, NULL));
   db_database_free (fixture_open (fixture->path, DB_OPEN_READ_WRITE));
-  assert_raw (fixture->path, "PRAGMA user_version", "5");
+  assert_raw (fixture->path, "PRAGMA user_version", "6");
   assert_raw (fixture->path, "SELECT count(*) FROM validation", "0");
   assert_raw (fixture->path, "SELECT count(*) FROM accuracy", "0");
   assert_raw (fixture->path, "SELECT count(*) FROM plan", "3");

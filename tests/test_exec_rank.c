@@ -3,7 +3,8 @@
 #include "tests/exec_fixture.h"
 
 /* Elements of the small llama, by hand: embedding and head 31·16 = 496 each; a layer has
- * qkv 32·16, proj 16·16, fc1 48·16 and fc2 16·24, together 1,920, and two norms of 16; one last norm. */
+ * qkv 32·16, proj 16·16, fc1 48·16 and fc2 16·24, together 1,920, and two norms of 16; one last norm.
+ * Shards are whole 64s: 4,912 becomes 77·64 = 4,928, its half 39·64 = 2,496. */
 enum { ENDS = 496, LAYER = 1920, NORMS = 5 * 16 };
 
 typedef struct {
@@ -27,9 +28,9 @@ static const BucketCase bucket_cases[] = {
     2,
     1,
     1,
-    { { 0, NORMS + 2 * ENDS + 2 * LAYER, 4912, 0, 0, 30, TRUE } },
-    4912,
-    4912 },
+    { { 0, NORMS + 2 * ENDS + 2 * LAYER, 4928, 0, 0, 30, TRUE } },
+    4928,
+    4928 },
   { "buckets/one_shared_by_two",
     FALSE,
     1000,
@@ -37,9 +38,9 @@ static const BucketCase bucket_cases[] = {
     2,
     1,
     1,
-    { { 0, 4912, 2456, 2456, 0, 30, TRUE } },
-    4912,
-    2456 },
+    { { 0, 4912, 2496, 2496, 0, 30, TRUE } },
+    4992,
+    2496 },
   /* the embedding alone is less than a bucket, the first layer fills it */
   { "buckets/by_layer",
     TRUE,
@@ -48,13 +49,14 @@ static const BucketCase bucket_cases[] = {
     2,
     0,
     4,
-    { { 0, NORMS, NORMS, 0, 0, 10, TRUE },
-      { NORMS, ENDS + LAYER, 2416, NORMS, 80, 10, FALSE },
-      { 2496, LAYER, LAYER, 2496, 2496, 8, FALSE },
-      { 4416, ENDS, ENDS, 4416, 4416, 2, FALSE } },
-    4912,
-    4912 },
-  /* thirds of 80, 2,416, 1,920 and 496 are 27, 806, 640 and 166; the third rank's begin two shards on */
+    { { 0, NORMS, 128, 0, 0, 10, TRUE },
+      { 128, ENDS + LAYER, 2432, 128, 128, 10, FALSE },
+      { 2560, LAYER, LAYER, 2560, 2560, 8, FALSE },
+      { 4480, ENDS, 512, 4480, 4480, 2, FALSE } },
+    4992,
+    4992 },
+  /* thirds of 80, 2,416, 1,920 and 496 are 27, 806, 640 and 166, in whole 64s 64, 832, 640 and 192;
+   * the third rank's begin two shards on */
   { "buckets/shards_are_padded",
     TRUE,
     1000,
@@ -62,12 +64,12 @@ static const BucketCase bucket_cases[] = {
     3,
     2,
     4,
-    { { 0, NORMS, 27, 54, 0, 10, TRUE },
-      { 81, 2416, 806, 81 + 1612, 27, 10, FALSE },
-      { 2499, LAYER, 640, 2499 + 1280, 833, 8, FALSE },
-      { 4419, ENDS, 166, 4419 + 332, 1473, 2, FALSE } },
-    4917,
-    1639 },
+    { { 0, NORMS, 64, 128, 0, 10, TRUE },
+      { 192, 2416, 832, 192 + 1664, 64, 10, FALSE },
+      { 2688, LAYER, 640, 2688 + 1280, 896, 8, FALSE },
+      { 4608, ENDS, 192, 4608 + 384, 1536, 2, FALSE } },
+    5184,
+    1728 },
   { "buckets/0_elements_is_a_chunk",
     TRUE,
     0,
@@ -75,9 +77,9 @@ static const BucketCase bucket_cases[] = {
     2,
     0,
     2,
-    { { 0, NORMS, NORMS, 0, 0, 10, TRUE }, { NORMS, 4832, 4832, NORMS, 80, 20, FALSE } },
-    4912,
-    4912 },
+    { { 0, NORMS, 128, 0, 0, 10, TRUE }, { 128, 4832, 4864, 128, 128, 20, FALSE } },
+    4992,
+    4992 },
   { "buckets/alone_nothing_overlaps",
     TRUE,
     1000,
@@ -85,9 +87,9 @@ static const BucketCase bucket_cases[] = {
     1,
     0,
     1,
-    { { 0, 4912, 4912, 0, 0, 30, TRUE } },
-    4912,
-    4912 },
+    { { 0, 4912, 4928, 0, 0, 30, TRUE } },
+    4928,
+    4928 },
 };
 
 static void
@@ -124,6 +126,43 @@ test_buckets (void **state)
     const ExecGradBucket *b = &r->buckets[p->bucket];
     assert_true (p->offset >= b->first && p->offset + p->count <= b->first + b->count);
   }
+}
+
+/* Shards of any dp begin at whole 64s, cover their bucket, and are the rank's own in order. */
+static void
+test_shards_are_aligned (void **state)
+{
+  (void)state;
+  for (guint32 dp = 1; dp <= 16; dp++)
+    for (guint zero = 0; zero <= 1; zero++) {
+      ExecFixture f;
+      g_autoptr (GError) error = NULL;
+      exec_fixture_llama (&f);
+      f.profile.bucket_elements = 1000;
+      f.layout.overlap_dp = TRUE;
+      f.layout.zero = zero;
+      f.layout.dp = dp;
+      f.layout.mbs = 1;
+      f.job.global_batch = dp;
+      g_autoptr (ExecRank) r
+          = exec_rank_new (&f.arch, &f.job, &f.layout, &f.profile, dp - 1, &error);
+      assert_no_error (error);
+      guint64 first = 0, states = 0;
+      for (guint i = 0; i < r->n_buckets; i++) {
+        const ExecGradBucket *b = &r->buckets[i];
+        guint64 whole = b->shard_count * (zero > 0 ? dp : 1);
+        assert_int_equal (b->first, first);
+        assert_int_equal (b->state_first, states);
+        assert_int_equal (b->shard_count % 64, 0);
+        assert_int_equal (b->own_first + b->shard_count, first + whole); /* the last rank's */
+        assert_true (whole >= b->count);
+        assert_true (whole < b->count + 64 * (zero > 0 ? dp : 1));
+        first += whole;
+        states += b->shard_count;
+      }
+      assert_int_equal (r->padded_count, first);
+      assert_int_equal (r->shard_count, states);
+    }
 }
 
 static gboolean
@@ -187,12 +226,13 @@ test_beside_keeps_its_memory (void **state)
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (bucket_cases) + 1];
+  struct CMUnitTest tests[G_N_ELEMENTS (bucket_cases) + 2];
   guint n = 0;
   for (gsize i = 0; i < G_N_ELEMENTS (bucket_cases); i++)
     tests[n++] = (struct CMUnitTest){ .name = bucket_cases[i].name,
                                       .test_func = test_buckets,
                                       .initial_state = (void *)&bucket_cases[i] };
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_shards_are_aligned);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_beside_keeps_its_memory);
   return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -1,5 +1,7 @@
 /* The program run by one rank: gradients against finite differences of the loss, a loss that goes
  * down, memory that is what was predicted, and recomputation that changes nothing. */
+#include "exec/run.h"
+#include "exec/slice.h"
 #include "tests/exec_fixture.h"
 
 static const ExecBackend *backend;
@@ -238,11 +240,49 @@ test_op_times (void **state)
   }
 }
 
+/* ---- a device whose memory is full when the ranks' numbers are gathered ---- */
+
+static guint news_left;
+
+static float *
+new_until_full (guint64 bytes)
+{
+  return news_left-- > 0 ? backend->memory_new (bytes) : NULL;
+}
+
+/* The other data-parallel rank is not there: a slice's transport answers for it. */
+static void
+test_no_memory_to_report (void **state)
+{
+  ExecFixture f;
+  g_autoptr (GError) error = NULL;
+  ExecResult result;
+  ExecBackend poor = *exec_slice_of (backend, 0);
+  (void)state;
+  exec_fixture_llama (&f);
+  f.layout.dp = 2;
+  poor.memory_new = new_until_full;
+  ExecRequest request = { .arch = &f.arch,
+                          .job = &f.job,
+                          .layout = &f.layout,
+                          .profile = &f.profile,
+                          .backend = &poor,
+                          .steps = 1,
+                          .limit_bytes = G_MAXUINT64 };
+  news_left = 2; /* the arena and what is gathered */
+  assert_true (exec_run (&request, 0, &result, &error));
+  assert_no_error (error);
+  news_left = 1;
+  assert_false (exec_run (&request, 0, &result, &error));
+  assert_true (g_error_matches (error, EXEC_ERROR, EXEC_ERROR_UNAVAILABLE));
+  assert_non_null (strstr (error->message, "to gather what the ranks measured"));
+}
+
 /* Argument: the backend, cpu without. */
 int
 main (int argc, char **argv)
 {
-  struct CMUnitTest tests[6 * G_N_ELEMENTS (cases)];
+  struct CMUnitTest tests[6 * G_N_ELEMENTS (cases) + 1];
   g_autoptr (GError) error = NULL;
   guint n = 0;
   backend = exec_backend_load (argc > 1 ? argv[1] : "cpu", &error);
@@ -261,5 +301,6 @@ main (int argc, char **argv)
                                         .test_func = functions[j],
                                         .initial_state = (void *)&cases[i] };
   }
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_no_memory_to_report);
   return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -441,6 +441,93 @@ test_attach (void **state)
   g_clear_error (&error);
 }
 
+/* A log of nccl-tests whose ranks have a device of this name, attached to a machine. */
+typedef struct {
+  const char *name;
+  const char *device; /* NULL: the line is not there */
+  const char *machine;
+  const char *refused; /* (nullable) words of the error */
+  const char *note;    /* (nullable) what is noted */
+  const char *source;  /* of the curve */
+} DeviceCase;
+
+static const DeviceCase device_cases[] = {
+  { "device/its_own", "NVIDIA H100 80GB HBM3", "hgx-h100", NULL, NULL,
+    "nccl-tests text, measured on NVIDIA H100 80GB HBM3" },
+  { "device/any_case_and_alias", "nvidia h100-sxm5-80gb", "hgx-h100", NULL, NULL,
+    "nccl-tests text, measured on nvidia h100-sxm5-80gb" },
+  /* NVLink 3 in place of 4: 300 GB/s one way, not 450 */
+  { "device/other_links", "NVIDIA A100-SXM4-80GB", "hgx-h100",
+    "a100-sxm-80g: 12 x nvlink3, 300 GB/s one way), but hgx-h100 has h100-sxm-80g (18 x nvlink4, "
+    "450",
+    NULL, NULL },
+  { "device/less_links_of_a_kind", "NVIDIA H800", "hgx-h100", "h800-sxm-80g: 8 x nvlink4, 200 GB/s",
+    NULL, NULL },
+  { "device/none_in_place_of_nvlink", "NVIDIA L40S", "hgx-h100", "l40s: pcie gen 4", NULL, NULL },
+  { "device/same_links", "NVIDIA H200", "hgx-h100", NULL,
+    "measured on 'NVIDIA H200' (h200-sxm), hgx-h100 has h100-sxm-80g",
+    "nccl-tests text, measured on NVIDIA H200" },
+  { "device/not_in_the_catalog", "Graphics Device #3;", "hgx-h100", NULL,
+    "measured on 'Graphics Device ?3?': whether that is the GPU of hgx-h100",
+    "nccl-tests text, measured on Graphics Device ?3?" },
+  { "device/not_told", NULL, "hgx-h100", NULL, "does not name its GPUs", "nccl-tests text" },
+};
+
+static void
+test_attach_device (void **state)
+{
+  const DeviceCase *row = *state;
+  GError *error = NULL;
+  g_autoptr (GString) log = g_string_new ("# Collective test starting: all_reduce_perf\n");
+  for (guint rank = 0; rank < 2; rank++)
+    g_string_append_printf (log, "#  Rank  %u Group  0 Pid  7 on box device  %u %s%s\r\n", rank,
+                            rank, row->device != NULL ? "[0000:01:00] " : "",
+                            row->device != NULL ? row->device : "");
+  g_string_append (log, "#  size  count  type  redop  root  time  algbw  busbw  #wrong\n"
+                        "  1048576  262144  float  sum  -1  90.0  11.65  11.65  0\n"
+                        "  2097152  524288  float  sum  -1  95.0  22.08  22.08  0\n");
+  g_autoptr (BaseCatalog) catalog = open_catalog ();
+  TopoReadOptions options = { catalog, NULL, row->machine };
+  g_autoptr (TopoReading) reading
+      = topo_reading_new_from_data (log->str, log->len, "log.txt", &options, &error);
+  if (row->refused != NULL) {
+    assert_null (reading);
+    assert_message (error, row->refused);
+    g_clear_error (&error);
+    return;
+  }
+  assert_no_error (error);
+  assert_string_equal (g_array_index (reading->machine->curves, TopoCurve, 0).source, row->source);
+  if (row->note != NULL)
+    assert_true (says (reading, row->note));
+  assert_int_equal (reading->notes->len, row->note != NULL ? 2 : 1); /* and what was attached */
+  assert_round_trip (reading);
+}
+
+/* nccl-tests -J says the same of each rank; two kinds of GPU, and one more than a node has. */
+static void
+test_attach_devices_json (void **state)
+{
+  static const char log[]
+      = "{\"version\": 3, \"args\": [\"all_reduce_perf\"], \"config\": {\"devices\": ["
+        "{\"rank\": 0, \"device\": 0, \"device_info\": \"NVIDIA H100 80GB HBM3\"},"
+        "{\"rank\": 1, \"device\": 8, \"device_info\": \"NVIDIA H200\"}, 3, {\"device\": \"x\"}]},"
+        "\"results\": [{\"size\": 1024, \"out_of_place\": {\"time\": 20, \"alg_bw\": 1, "
+        "\"bus_bw\": 1}},"
+        "{\"size\": 2048, \"out_of_place\": {\"time\": 21, \"alg_bw\": 1, \"bus_bw\": 1}}]}";
+  GError *error = NULL;
+  g_autoptr (BaseCatalog) catalog = open_catalog ();
+  TopoReadOptions options = { catalog, NULL, "hgx-h100" };
+  (void)state;
+  g_autoptr (TopoReading) reading
+      = topo_reading_new_from_data (log, strlen (log), "log.json", &options, &error);
+  assert_no_error (error);
+  assert_string_equal (g_array_index (reading->machine->curves, TopoCurve, 0).source,
+                       "nccl-tests JSON, measured on NVIDIA H100 80GB HBM3 and NVIDIA H200");
+  assert_true (says (reading, "the links between GPUs are the same"));
+  assert_true (says (reading, "a device 8 on one host, hgx-h100 has 8 GPUs per node"));
+}
+
 /* Copies of 276 of 300 GB/s are usual for an A100 (.91): nothing changes. At 136.5, half of the usual
  * 273, the links count half: 12.5 of 25 GB/s each. */
 static void
@@ -544,12 +631,14 @@ main (void)
     cmocka_unit_test (test_nccl_tests_runs),
     cmocka_unit_test (test_attach),
     cmocka_unit_test (test_attach_copies),
+    cmocka_unit_test (test_attach_devices_json),
     cmocka_unit_test (test_nccl_tests_json),
     cmocka_unit_test (test_nvbandwidth),
     cmocka_unit_test (test_catalog_round_trip),
   };
   struct CMUnitTest tests[G_N_ELEMENTS (fixed) + G_N_ELEMENTS (graph_cases)
-                          + G_N_ELEMENTS (refused_cases) + G_N_ELEMENTS (format_cases)];
+                          + G_N_ELEMENTS (refused_cases) + G_N_ELEMENTS (format_cases)
+                          + G_N_ELEMENTS (device_cases)];
   guint n = 0;
   for (guint i = 0; i < G_N_ELEMENTS (fixed); i++)
     tests[n++] = fixed[i];
@@ -565,5 +654,9 @@ main (void)
     tests[n++] = (struct CMUnitTest){ .name = format_cases[i].name,
                                       .test_func = test_format,
                                       .initial_state = (void *)&format_cases[i] };
+  for (guint i = 0; i < G_N_ELEMENTS (device_cases); i++)
+    tests[n++] = (struct CMUnitTest){ .name = device_cases[i].name,
+                                      .test_func = test_attach_device,
+                                      .initial_state = (void *)&device_cases[i] };
   return cmocka_run_group_tests (tests, NULL, NULL);
 }

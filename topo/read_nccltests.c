@@ -169,6 +169,25 @@ begin_run (Table *table, char *what)
   table->old = FALSE;
 }
 
+/* "… device  0 [0000:01:00] NVIDIA A100 80GB PCIe": the name is what follows the bus number. */
+static void
+take_device (Table *table, char **words, guint n)
+{
+  guint64 number = 0;
+  guint i = 0;
+  while (i + 2 < n && strcmp (words[i], "device") != 0)
+    i++;
+  if (i + 2 >= n || !base_units_parse_count (words[i + 1], 0, 1 << 20, &number, NULL)
+      || words[i + 2][0] != '[')
+    return;
+  for (i += 2; i < n && !g_str_has_suffix (words[i], "]");)
+    i++;
+  g_autoptr (GString) name = g_string_new (NULL);
+  while (++i < n)
+    g_string_append_printf (name, "%s%s", name->len > 0 ? " " : "", words[i]);
+  nccltests_add_device (table->reading, (double)number, name->str);
+}
+
 /* "#  Rank  3 Group  0 Pid …": ranks are counted by the highest number. */
 static void
 take_rank (Table *table, char **words, guint n)
@@ -180,6 +199,7 @@ take_rank (Table *table, char **words, guint n)
       if (table->old)
         begin_run (table, NULL);
       table->ranks = MAX (table->ranks, (guint)rank + 1);
+      take_device (table, words + i, n - i);
     }
 }
 

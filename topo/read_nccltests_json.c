@@ -1,6 +1,6 @@
 /* topo/read_nccltests_json.c - nccl-tests -J, version 3: sizes, times and bandwidths.
  *
- * Read: args (for the collective's name), config.devices (their number), results. The env array
+ * Read: args (for the collective's name), config.devices (how many, their numbers and names), results. The env array
  * holds the whole environment of whoever ran it and is never looked at.
  */
 #include "topo/json-private.h"
@@ -36,6 +36,17 @@ collective_of (JsonObject *root)
   return nccltests_collective (text, strlen (text));
 }
 
+static void
+add_devices (TopoReading *reading, JsonArray *devices)
+{
+  for (guint i = 0; devices != NULL && i < json_array_get_length (devices); i++) {
+    JsonNode *device = json_array_get_element (devices, i);
+    if (JSON_NODE_HOLDS_OBJECT (device))
+      nccltests_add_device (reading, json_number_in (json_node_get_object (device), "device"),
+                            json_text_of (json_node_get_object (device), "device_info"));
+  }
+}
+
 gboolean
 read_nccl_tests_json (const char *data, gsize length, TopoReading *reading, GError **error)
 {
@@ -51,6 +62,7 @@ read_nccl_tests_json (const char *data, gsize length, TopoReading *reading, GErr
                               ? g_strdup (named)
                               : nccltests_collective (reading->name, strlen (reading->name));
   double version = json_number_in (root, "version");
+  add_devices (reading, devices);
   if (!isnan (version) && version != 3)
     reading_note (reading, "JSON version %g, read as version 3", version);
   for (guint i = 0; results != NULL && i < json_array_get_length (results); i++) {

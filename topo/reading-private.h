@@ -26,8 +26,15 @@ gboolean read_nccl_tests_text (const char *data, gsize length, TopoReading *read
 gboolean read_nccl_tests_json (const char *data, gsize length, TopoReading *reading,
                                GError **error);
 
-/* Appends a [measured …] group for every curve of reading->measurements. Returns how many. */
-guint measured_append (GString *out, const TopoReading *reading);
+/* Appends a [measured …] group for every curve of reading->measurements, with @source. Returns how
+ * many. */
+guint measured_append (GString *out, const TopoReading *reading, const char *source);
+/*
+ * What the log says of its GPUs against those of @machine: notes where they may differ, an error
+ * where they do in what collectives rest on, the links. @out_source: (owned) the log and its GPUs.
+ */
+gboolean measured_check_devices (TopoReading *reading, const TopoMachine *machine,
+                                 const TopoReadOptions *options, char **out_source, GError **error);
 /* options->machine with what was measured, as the machine of @reading. */
 gboolean reading_attach (TopoReading *reading, const TopoReadOptions *options, GError **error);
 

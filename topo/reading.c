@@ -125,6 +125,7 @@ reading_new (TopoFormat format, const char *name)
   reading->assumed = g_ptr_array_new_with_free_func (free_assumption);
   reading->notes = g_ptr_array_new_with_free_func (g_free);
   reading->measurements = g_array_new (FALSE, TRUE, sizeof (TopoMeasurement));
+  reading->devices = g_ptr_array_new_with_free_func (g_free);
   return reading;
 }
 
@@ -139,6 +140,7 @@ topo_reading_free (TopoReading *reading)
   g_ptr_array_unref (reading->assumed);
   g_ptr_array_unref (reading->notes);
   g_array_unref (reading->measurements);
+  g_ptr_array_unref (reading->devices);
   for (guint i = 0; i < reading->n_cells * reading->n_cells; i++)
     g_free (reading->cells[i]);
   g_free (reading->cells);

@@ -44,6 +44,8 @@ typedef struct {
   GPtrArray *assumed;   /* (owned) of TopoAssumption */
   GPtrArray *notes;     /* (owned) of char *: what is odd in the file */
   GArray *measurements; /* (owned) of TopoMeasurement */
+  GPtrArray *devices;   /* (owned) of char *: GPUs as a log of nccl-tests names them, each once */
+  guint n_host_devices; /* the highest device number of such a log, plus one; 0 without */
   gboolean hides_links; /* a description that does not show how GPUs are joined */
   guint n_cells;        /* devices of the matrix as read; 0 without one */
   char **cells;         /* (owned) n_cells^2 words, "" unknown; GPUs, then NICs, as in the graph */

@@ -94,10 +94,9 @@ is_new (const TopoMeasurement *m, const GArray *measurements, guint i)
 }
 
 guint
-measured_append (GString *out, const TopoReading *reading)
+measured_append (GString *out, const TopoReading *reading, const char *source)
 {
   const GArray *measurements = reading->measurements;
-  g_autofree char *source = g_strdup_printf ("%s", topo_format_name (reading->format));
   guint n = 0;
   for (guint i = 0; i < measurements->len; i++) {
     const TopoMeasurement *m = &g_array_index (measurements, TopoMeasurement, i);
@@ -199,8 +198,11 @@ reading_attach (TopoReading *reading, const TopoReadOptions *options, GError **e
   g_autoptr (TopoReading) whole = topo_reading_new_from_machine (options->machine, options, error);
   if (whole == NULL)
     return FALSE;
+  g_autofree char *source = NULL;
+  if (!measured_check_devices (reading, whole->machine, options, &source, error))
+    return FALSE;
   g_autoptr (GString) text = g_string_new (whole->ini);
-  guint n = measured_append (text, reading);
+  guint n = measured_append (text, reading, source);
   if (n == 0 && reading->measurements->len > 0
       && strcmp (g_array_index (reading->measurements, TopoMeasurement, 0).what, NCCLTESTS_UNNAMED)
              == 0) {

@@ -100,7 +100,8 @@ keep (ncclComm_t comm)
 
 /* A block of NCCL holds a multiprocessor until the other ranks have come. Together those of all
  * streams must leave room for one another, or one that waits for another rank could keep out the
- * very one that this rank waits for. */
+ * very one that this rank waits for. cgaClusterSize stays NCCL's own (clusters of 4 blocks from
+ * compute capability 9.0 on), which this sum does not count: docs/exec.md. */
 static ncclConfig_t
 limit_blocks (gboolean is_edge)
 {

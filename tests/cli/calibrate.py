@@ -11,33 +11,14 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
 
-PLAIT, WHAT = os.path.abspath(sys.argv[1]), sys.argv[2]
-failures = []
-
-
-def check(condition, what):
-    if not condition:
-        failures.append(what)
-        print("FAILED: " + what)
+from cli_test import PLAIT, check, main
+from cli_test import answer_of as answer, run_command as run
 
 
 def command(database, *more):
     return [PLAIT, "calibrate", "--backend", "cpu", "--ranks", "2", "--db", database, "--quiet", *more]
-
-
-def run(words, expect=0, env=None):
-    done = subprocess.run(words, capture_output=True, text=True, timeout=240, env=env)
-    check(done.returncode == expect, f"{' '.join(words[1:])}: exit {done.returncode}, expected {expect}: "
-                                     f"{done.stderr.strip()[:300]}")
-    return done
-
-
-def answer(words, env=None):
-    done = run(words + ["--json"], env=env)
-    return json.loads(done.stdout) if done.returncode == 0 else {}
 
 
 def rows(database, sql):
@@ -124,7 +105,9 @@ def slow_device():
 def forms():
     """What is stored can be shown, compared, planned with, refitted from runs; bad words are refused."""
     database = os.path.join(os.getcwd(), "forms.db")
-    made = answer(command(database, "--budget", "3s", "--name", "first"))
+    done = run([w for w in command(database, "--budget", "3s", "--name", "first", "--json") if w != "--quiet"])
+    check(done.stderr == "", f"progress where there is no terminal: {done.stderr[:100]!r}")
+    made = json.loads(done.stdout or "{}")
     numbers = {p["name"]: p for p in made.get("parameters", [])}
     check(made.get("name") == "first" and "gpu cpu: hbm" in numbers, f"made {made.get('name')}, {list(numbers)[:4]}")
     shown = answer([PLAIT, "calibrate", "--show", "first", "--db", database])
@@ -303,7 +286,4 @@ def gpu_check():
 
 if shutil.which("mpirun") is None:
     sys.exit(77)
-with tempfile.TemporaryDirectory() as folder:
-    os.chdir(folder)
-    {"kill": kill, "kill_all": kill_all, "slow": slow, "slow_device": slow_device, "forms": forms, "fits": fits, "device": device, "gpu_check": gpu_check}[WHAT]()
-sys.exit(1 if failures else 0)
+main(kill, kill_all, slow, slow_device, forms, fits, device, gpu_check)

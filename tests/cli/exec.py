@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """plait exec as a user runs it: splits that are right, faults that are found, ranks that die.
 
-usage: exec.py PLAIT layouts|pairs|inject|faults|memory|memory_all|absent|torchrun|watchdog|slices|beside|events [BACKEND]
+usage: exec.py PLAIT layouts|pairs|pieces|inject|faults|memory|memory_all|absent|torchrun|watchdog|slices|beside|events [BACKEND]
 """
 import json
 import os
@@ -10,19 +10,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
-PLAIT, WHAT = os.path.abspath(sys.argv[1]), sys.argv[2]
+from cli_test import PLAIT, check, failures, main
+
 BACKEND = sys.argv[3] if len(sys.argv) > 3 else "cpu"
 MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "exec_fixture.ini")
-failures = []
-
-
-def check(condition, what):
-    if not condition:
-        failures.append(what)
-        print("FAILED: " + what)
 
 
 def command(ranks, layout, *more):
@@ -50,8 +43,7 @@ def layouts():
                           (2, "tp=2,recompute=full"), (2, "tp=2,sp=1,recompute=selective,attn=unfused"),
                           (2, "pp=2,recompute=selective:mlp+layernorm")):
         verify(ranks, layout)
-
-
+    verify(3, "dp=3,zero=1", "--global-batch", "6")  # shards that a third of the parameters does not fill
     if BACKEND == "cpu":
         taken_as_0()
 
@@ -68,6 +60,12 @@ def pairs():
     for layout in ("tp=2,pp=2", "tp=2,dp=2", "pp=2,dp=2", "tp=2,sp=1,pp=2", "tp=2,dp=2,zero=1", "pp=2,dp=2,zero=1",
                    "tp=2,sp=1,dp=2,zero=1", "pp=2,vpp=2,overlap_p2p=1,dp=2"):
         verify(4, layout)
+
+
+def pieces():
+    """A transport that counts to 1,000 moves all of it: gradients, shards, parameters and messages."""
+    for ranks, layout in ((2, "dp=2"), (3, "dp=3,zero=1"), (2, "pp=2"), (4, "tp=2,sp=1,dp=2,zero=1")):
+        verify(ranks, layout, "--seq", "16", "--global-batch", "12")
 
 
 def inject():
@@ -108,6 +106,7 @@ def beside():
     for order in ("late", "early"):  # and in the environment of Megatron's users
         answer = verify(4, BESIDE, *small, PLAIT_EMU_ORDER=order, CUDA_DEVICE_MAX_CONNECTIONS="1")
     verify(4, PIPELINE, *small, PLAIT_EMU_ORDER="late")
+    verify(3, "dp=3,zero=1,overlap_dp=1", *small[:-1], "6", PLAIT_EMU_ORDER="late")
     # one micro-batch: no step needs more room than the rehearsal of its ops
     verify(2, "pp=2,attn=unfused", "--seq", "16", "--global-batch", "1")
     verify(2, "dp=2,zero=1,overlap_dp=1", *small, "--inject", "stale_gather", expect=1)
@@ -322,9 +321,4 @@ def slices():
 
 if shutil.which("mpirun") is None:
     sys.exit(77)
-with tempfile.TemporaryDirectory() as folder:
-    os.chdir(folder)
-    {"layouts": layouts, "pairs": pairs, "inject": inject, "faults": faults, "memory": memory, "memory_all": memory_all,
-     "absent": absent, "torchrun": torchrun, "slices": slices, "watchdog": watchdog,
-     "beside": beside, "events": events}[WHAT]()
-sys.exit(1 if failures else 0)
+main(layouts, pairs, pieces, inject, faults, memory, memory_all, absent, torchrun, slices, watchdog, beside, events)

@@ -1,34 +1,20 @@
 #!/usr/bin/env python3
 """plait plan as a user sweeps with it: whole through kill -9 and Ctrl-C, the same on any number of threads.
 
-usage: plan.py PLAIT kill|interrupt|threads|refuse
+usage: plan.py PLAIT kill|interrupt|terminate|threads|refuse
 """
 import json
 import os
 import signal
 import sqlite3
 import subprocess
-import sys
-import tempfile
 import time
 
-PLAIT, WHAT = os.path.abspath(sys.argv[1]), sys.argv[2]
+from cli_test import PLAIT, check, main, run
+
 SWEEP = ["plan", "--model", "llama-3.1-8b", "--machine", "hgx-h100,dgx-a100-80g", "--gpus", "64..256", "--global-batch", "256",
          "--keep", "20"]
 POINTS = 6
-failures = []
-
-
-def check(condition, what):
-    if not condition:
-        failures.append(what)
-        print("FAILED: " + what)
-
-
-def run(words, expect=0):
-    done = subprocess.run([PLAIT, *words], capture_output=True, text=True, timeout=240)
-    check(done.returncode == expect, f"{' '.join(words)}: exit {done.returncode}, expected {expect}: {done.stderr.strip()[:300]}")
-    return done
 
 
 def points(database):
@@ -40,12 +26,20 @@ def points(database):
         return 0
 
 
-def stop(database, strike):
-    """Begins the sweep, strikes once a point is stored. The sweep's process, ended."""
+def status(database):
+    with sqlite3.connect(database) as connection:
+        return connection.execute("SELECT status FROM run").fetchall()
+
+
+def stop(database, strike, reap=True):
+    """Begins the sweep, strikes once a point is stored. The sweep's process, ended; a zombie unless it is to be reaped."""
     job = subprocess.Popen([PLAIT, *SWEEP, "--db", database, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while points(database) == 0 and job.poll() is None:
         time.sleep(0.002)
     job.send_signal(strike)
+    if not reap:
+        os.waitid(os.P_PID, job.pid, os.WEXITED | os.WNOWAIT)
+        return job
     job.out, job.err = job.communicate(timeout=60)
     return job
 
@@ -66,19 +60,26 @@ def go_on(database):
 
 
 def kill():
-    job = stop("kill.db", signal.SIGKILL)
-    check(job.returncode == -signal.SIGKILL, f"killed: exit {job.returncode}")
+    job = stop("kill.db", signal.SIGKILL, reap=False)
+    check(status("kill.db") == [("running",)], f"killed: the run is {status('kill.db')}")
     go_on("kill.db")
+    job.communicate()
+    check(job.returncode == -signal.SIGKILL, f"killed: exit {job.returncode}")
 
 
-def interrupt():
-    job = stop("interrupt.db", signal.SIGINT)
+def interrupt(database="interrupt.db", strike=signal.SIGINT):
+    job = stop(database, strike)
     check(job.returncode == 1, f"interrupted: exit {job.returncode}")
-    known = points("interrupt.db")
-    check(f"{known} of {POINTS} search points are done and kept in interrupt.db" in job.err and "the same command goes on" in job.err,
+    known = points(database)
+    check(f"{known} of {POINTS} search points are done and kept in {database}" in job.err and "the same command goes on" in job.err,
           f"interrupted: {job.err}")
     check(len({(p["machine"], p["gpus"]) for p in json.loads(job.out)["plans"]}) == known, "what was done is not printed")
-    go_on("interrupt.db")
+    check(status(database) == [("interrupted",)], f"interrupted: the run is {status(database)}")
+    go_on(database)
+
+
+def terminate():
+    interrupt("terminate.db", signal.SIGTERM)
 
 
 def threads():
@@ -115,7 +116,4 @@ def refuse():
     check(" yes " in done.stdout, f"deadline: {done.stdout[-300:]}")
 
 
-with tempfile.TemporaryDirectory() as folder:
-    os.chdir(folder)
-    {"kill": kill, "interrupt": interrupt, "threads": threads, "refuse": refuse}[WHAT]()
-sys.exit(1 if failures else 0)
+main(kill, interrupt, terminate, threads, refuse)

@@ -4,32 +4,11 @@
 usage: simulate.py PLAIT
 """
 import json
-import os
-import subprocess
-import sys
-import tempfile
 
-PLAIT = os.path.abspath(sys.argv[1])
+from cli_test import answer, check, main, run
+
 JOB = ["simulate", "--model", "llama-3.1-8b", "--machine", "hgx-h100", "--gpus", "16", "--seq", "2048"]
 PLAIN = [*JOB, "--global-batch", "64", "--layout", "tp=2,sp=1,pp=2,dp=4"]
-failures = []
-
-
-def check(condition, what):
-    if not condition:
-        failures.append(what)
-        print("FAILED: " + what)
-
-
-def run(words, expect=0):
-    done = subprocess.run([PLAIT, *words], capture_output=True, text=True, timeout=120)
-    check(done.returncode == expect, f"{' '.join(words)}: exit {done.returncode}, expected {expect}: {done.stderr.strip()[:300]}")
-    return done
-
-
-def answer(words):
-    done = run([*words, "--json"])
-    return json.loads(done.stdout) if done.returncode == 0 else {}
 
 
 def refused(words, *texts):
@@ -110,8 +89,4 @@ def changed_machine():
     check("what_if.nic" in run(["show", "best"]).stdout, "show says nothing of the change")
 
 
-with tempfile.TemporaryDirectory() as folder:
-    os.chdir(folder)
-    for test in (schedules, orders, ranks, trace, changed_machine):
-        test()
-sys.exit(1 if failures else 0)
+main(schedules, orders, ranks, trace, changed_machine)

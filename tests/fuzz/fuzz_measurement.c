@@ -14,8 +14,17 @@ write_curves (const uint8_t *data, size_t size)
       = topo_reading_new_from_data ((const char *)data, size, "fuzz.txt", &options, NULL);
   if (reading == NULL)
     return;
+  static TopoReading *machine;
+  options.machine = "hgx-h100";
+  if (machine == NULL)
+    machine = topo_reading_new_from_machine (options.machine, &options, NULL);
+  g_autofree char *source = NULL;
+  gboolean is_its_own
+      = measured_check_devices (reading, machine->machine, &options, &source, &error);
+  fuzz_require_outcome (is_its_own, &error);
+  g_clear_error (&error);
   g_autoptr (GString) text = g_string_new ("[machine]\nname = x\n");
-  guint n = measured_append (text, reading);
+  guint n = measured_append (text, reading, is_its_own ? source : "another machine");
   g_autoptr (BaseIni) ini = base_ini_new_from_data (text->str, -1, "again.ini", &error);
   fuzz_require_outcome (ini != NULL, &error);
   fuzz_require (ini != NULL && base_ini_n_groups (ini) == n + 1);
