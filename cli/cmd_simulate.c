@@ -48,6 +48,7 @@ ask_plan (const Options *o, const CliCommon *common, const char *plan, AppSimula
                                  .gpu = o->gpu,
                                  .profile = o->profile,
                                  .calibration = o->calibration,
+                                 .live_ranks = (guint32)MIN (request->gpus, G_MAXUINT32),
                                  .dropout = dropout };
   return TRUE;
 }
