@@ -52,7 +52,8 @@ asked_machine (JsonObject *asked, const char *slug)
 {
   const char *only = asked_text (asked, "machine");
   JsonNode *node = asked != NULL ? json_object_get_member (asked, "machines") : NULL;
-  JsonArray *words = node != NULL && JSON_NODE_HOLDS_ARRAY (node) ? json_node_get_array (node) : NULL;
+  JsonArray *words
+      = node != NULL && JSON_NODE_HOLDS_ARRAY (node) ? json_node_get_array (node) : NULL;
 
   for (guint i = 0; words != NULL && i < json_array_get_length (words); i++) {
     JsonNode *word = json_array_get_element (words, i);
@@ -124,9 +125,10 @@ app_stored_plan_is_of_machine (const DbPlan *plan, const TopoMachine *machine, c
 
   if (g_str_equal (now, plan->machine.content))
     return TRUE;
-  g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
-               "machine '%s' is not what it was when this was planned (its file, the catalog or the "
-               "host has changed): plan again%s",
-               plan->machine.name, else_do);
+  g_set_error (
+      error, APP_ERROR, APP_ERROR_USAGE,
+      "machine '%s' is not what it was when this was planned (its file, the catalog or the "
+      "host has changed): plan again%s",
+      plan->machine.name, else_do);
   return FALSE;
 }
