@@ -3,6 +3,9 @@
 
 #include "base/units.h"
 
+#include <math.h>
+#include <string.h>
+
 /* Does the whole model, unsharded, fit one GPU? Then splitting it only costs time. */
 static gboolean
 advise_data_parallel (AppPlanPoint *point, const AppProblem *problem,
@@ -92,6 +95,39 @@ advise_memory (AppPlanPoint *point)
                        nearest->layout_text, need, usable));
 }
 
+/* The nearest miss may fit all the same: that is a matter of the limit. */
+static void
+advise_limit (AppPlanPoint *point, const SimSearchOptions *options)
+{
+  double risk = point->misses->len > 0 ? g_array_index (point->misses, AppMiss, 0).oom_risk : 1;
+
+  if (risk > APP_FITS_RISK || risk <= options->max_oom_risk)
+    return;
+  /* rounded up, so that it is not above the limit that it names */
+  g_ptr_array_add (point->advice,
+                   g_strdup_printf ("the nearest miss may fit: --max-oom-risk %.0f%% lists it",
+                                    ceil (100 * risk)));
+}
+
+/* Why nothing is legal: the rule that the keys held fixed break by themselves, if they do. */
+static void
+advise_legal (AppPlanPoint *point, const AppProblem *problem, const ModelLayout *pins)
+{
+  const AppSetting *setting = problem->setting;
+  g_auto (ModelLayout) least = { 0 };
+  g_autoptr (GError) why = NULL;
+  const char *rule = NULL;
+
+  model_layout_copy (&least, pins);
+  if (model_layout_resolve (&least, setting->arch, &problem->job, setting->profile,
+                            problem->problem.gpus, &why))
+    rule = "see how many were refused for what (--explain; \"rejected\" in JSON)";
+  else
+    rule = g_str_has_prefix (why->message, "layout: ") ? why->message + strlen ("layout: ")
+                                                       : why->message;
+  g_ptr_array_add (point->advice, g_strdup_printf ("no layout is legal: %s", rule));
+}
+
 gboolean
 app_advise (AppPlanPoint *point, const AppProblem *problem, const SimSearchOptions *options,
             const ModelLayout *pins, guint32 pinned, GError **error)
@@ -99,9 +135,10 @@ app_advise (AppPlanPoint *point, const AppProblem *problem, const SimSearchOptio
   if (point->plans->len > 0)
     return pinned != 0 || point->gpus == 1 || advise_data_parallel (point, problem, options, error);
   if (point->legal_count == 0) {
-    g_ptr_array_add (point->advice, g_strdup ("no layout is legal: see the reasons above"));
+    advise_legal (point, problem, pins);
     return TRUE;
   }
   advise_memory (point);
+  advise_limit (point, options);
   return advise_more_gpus (point, problem, options, pins, pinned, error);
 }
