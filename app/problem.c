@@ -41,7 +41,7 @@ app_machine_load (const BaseCatalog *catalog, const AppInputs *inputs, GError **
       return topo_machine_new_live (&options, MAX (inputs->live_ranks, 1), error);
     g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
                  "--what-if changes a machine's file; write this host's first: plait topo --live "
-                 "--format ini");
+                 "--ini");
     return NULL;
   }
   if (inputs->changes != NULL)

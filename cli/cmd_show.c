@@ -117,6 +117,15 @@ cell_risk (const DbPlan *plan, gboolean csv)
 SECONDS_CELL (cell_step, plan->plan.prediction.step_s)
 SECONDS_CELL (cell_p10, plan->plan.prediction.step_s_p10)
 SECONDS_CELL (cell_p90, plan->plan.prediction.step_s_p90)
+static char *
+cell_simulated (const DbPlan *plan, gboolean csv)
+{
+  double simulated_s = plan->plan.prediction.simulated_s;
+
+  if (!isfinite (simulated_s))
+    return g_strdup (csv ? "" : "-");
+  return csv ? g_strdup_printf ("%.17g", simulated_s) : base_units_format_seconds (simulated_s);
+}
 SECONDS_CELL (cell_compute, breakdown (plan, "compute"))
 SECONDS_CELL (cell_tp, breakdown (plan, "tp"))
 SECONDS_CELL (cell_cp, breakdown (plan, "cp"))
@@ -141,6 +150,7 @@ static const struct {
   { "step", cell_step },
   { "step p10", cell_p10 },
   { "step p90", cell_p90 },
+  { "simulated", cell_simulated },
   { "tokens/s/GPU", cell_tokens },
   { "mfu", cell_mfu },
   { "oom risk", cell_risk },

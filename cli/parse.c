@@ -236,8 +236,9 @@ cli_ratio (const char *option, const char *text, double *out, GError **error)
     return FALSE;
   }
   if (!(value <= 1)) {
-    g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "%s: found '%s', expected a ratio from 0 to 1",
-                 option, text);
+    g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
+                 "%s: found '%s', expected a ratio from 0 to 1, for example 0.03 or 3%%", option,
+                 text);
     return FALSE;
   }
   *out = value;

@@ -88,9 +88,9 @@ print_headline (const DbPlan *plan, const CliCommon *common)
           p->tflops_per_gpu, 100 * p->mfu);
   print_memory (p, common);
   if (isfinite (p->cost_usd_per_1e12_tokens))
-    printf ("price   %s USD per 10^12 tokens at %.2f USD per GPU-hour (as of %s)\n", price,
+    printf ("price   %s USD per 10^12 tokens at %.2f USD per GPU-hour (date: %s)\n", price,
             record->usd_per_gpu_h,
-            plan->machine.price_as_of != NULL ? plan->machine.price_as_of : "an unknown date");
+            plan->machine.price_as_of != NULL ? plan->machine.price_as_of : "unknown");
 }
 
 static void

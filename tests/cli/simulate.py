@@ -130,6 +130,11 @@ def live():
     check(direct["simulated_s"] > 0, f"played {direct}")
     sizes = answer(["collective", "--machine", "live", "--ranks", "2", "--bytes", "1MiB"])["sizes"]
     check(sizes[0]["time_s"] > 0 and plan["machine"] == "live", f"collective: {sizes}")
+    check(answer(["machines", "--machine", "live"])["name"] == "live", "machines does not know this host")
+    steps = answer(["shard", "--shape", "1024x1024", "--mesh", "2", "--placements", "S(0)", "--to", "R", "--machine", "live"])["redistribute"]
+    check(steps["time_s"] > 0, f"shard on this host: {steps}")
+    compared = run(["compare", "best", "1", "--csv"]).stdout
+    check(f"simulated,{plan['simulated_s']:.17g}," in compared.replace('"', ""), f"compare: {compared}")
 
 
 def files():
