@@ -85,6 +85,7 @@ is_machine_stored (const AppSimulateRequest *request, const AppSimulateRequest *
                    const DbPlan *stored)
 {
   return request->inputs.machine == NULL && request->inputs.gpu == NULL
+         && request->inputs.what_if == NULL
          && !(g_str_equal (all->inputs.machine, "live")
               && all->inputs.live_ranks > stored->machine.gpus_per_node);
 }

@@ -92,7 +92,8 @@ fill_machine (AppInputs *inputs, DbPlan *plan, JsonObject *asked, guint64 gpus)
     inputs->live_ranks = MAX (inputs->live_ranks, (guint32)plan->machine.gpus_per_node);
     return;
   }
-  inputs->what_if = keep (plan, asked_text (asked, "what_if"));
+  if (inputs->what_if == NULL)
+    inputs->what_if = keep (plan, asked_text (asked, "what_if"));
   if (inputs->gpu == NULL) /* "": the machine's own */
     inputs->gpu = asked_text (asked, "gpu") != NULL ? keep (plan, asked_text (asked, "gpu"))
                                                     : plan->machine.gpu;

@@ -61,9 +61,11 @@ print_headline (const AppSimulateResult *result, const AppSimulateRequest *reque
           " tokens\n%s\n\n",
           plan->model.name, plan->plan.gpus, plan->machine.name, plan->plan.global_batch,
           plan->plan.seq, plan->plan.layout_text);
-  printf ("step simulated %s, predicted %s (%+.2f %%); utilisation %.1f %%; %s ops of %u ranks%s\n",
-          simulated, step, 100 * (result->simulated_s / step_s - 1), 100 * play->utilisation, ops,
-          play->n_ranks, request->full ? "" : ", each for all that behave alike");
+  printf (
+      "step simulated %s, predicted %s (%+.2f %%); utilisation %.1f %%; %s ops of %u rank%s%s\n",
+      simulated, step, 100 * (result->simulated_s / step_s - 1), 100 * play->utilisation, ops,
+      play->n_ranks, play->n_ranks == 1 ? "" : "s",
+      request->full ? "" : ", each for all that behave alike");
   if (result->runs > 1) {
     g_autofree char *low = base_units_format_seconds (result->step.p10);
     g_autofree char *high = base_units_format_seconds (result->step.p90);

@@ -118,6 +118,8 @@ def changed_machine():
     check("what_if.nic" in run(["show", "best"]).stdout, "show says nothing of the change")
     now = answer(["simulate", "best", "--machine", "hgx-h100"])
     check(now["simulated_s"] < plan["simulated_s"], f"half the NIC takes {plan['simulated_s']} s, the whole {now['simulated_s']}")
+    other = answer(["simulate", "best", "--what-if", "nic=+0%"])
+    check(other["simulated_s"] == now["simulated_s"], f"--what-if beside a plan: {other['simulated_s']} s, unchanged {now['simulated_s']}")
     run(["predict", *job, "--what-if", "hbm=-75%", "--global-batch", "8", "--db", "plait.db", "--quiet"], 1)
     check("What lowers the risk" in run(["show", "best"]).stdout, "no fixes for a plan of a changed machine")
 
