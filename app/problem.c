@@ -39,9 +39,10 @@ app_machine_load (const BaseCatalog *catalog, const AppInputs *inputs, GError **
   if (g_str_equal (inputs->machine, "live")) {
     if (inputs->what_if == NULL && inputs->changes == NULL)
       return topo_machine_new_live (&options, MAX (inputs->live_ranks, 1), error);
-    g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
-                 "--what-if changes a machine's file; write this host's first: plait topo --live "
-                 "--ini");
+    g_set_error (
+        error, APP_ERROR, APP_ERROR_USAGE,
+        "--what-if changes a machine's file, and 'live' has none: write that of a host with "
+        "GPUs by 'plait topo --live --ini'");
     return NULL;
   }
   if (inputs->changes != NULL)

@@ -43,7 +43,7 @@ run_show (const CliVerb *verb, int argc, char **argv)
   if (with_fixes || (!common.csv && !common.json))
     fixes = app_fixes_of_plan (plan, common.catalog, cli_db_path (&common), &error);
   if (error != NULL && !common.quiet)
-    fprintf (stderr, "fixes of the memory risk are not worked out: %s\n", error->message);
+    fprintf (stderr, "plait: fixes of the memory risk are not worked out: %s\n", error->message);
   cli_output_plan (plan, fixes, &common);
   return CLI_DONE;
 }
