@@ -53,6 +53,7 @@ advise_more_gpus (AppPlanPoint *point, const AppProblem *problem, const SimSearc
     g_auto (SimSpace) space = { 0 };
     g_auto (SimSearchResult) result = { 0 };
     g_autofree char *text = NULL;
+    g_autofree char *brief = NULL;
 
     if (!app_problem_init (&larger, setting, point->gpus * factor, problem->job.global_batch,
                            problem->job.seq, NULL))
@@ -64,8 +65,9 @@ advise_more_gpus (AppPlanPoint *point, const AppProblem *problem, const SimSearc
     if (result.n_plans == 0)
       continue;
     text = model_layout_format (&result.plans[0].layout, setting->profile);
+    brief = model_layout_shorten (text);
     g_ptr_array_add (point->advice, g_strdup_printf ("%" G_GUINT64_FORMAT " GPUs would do, with %s",
-                                                     point->gpus * factor, text));
+                                                     point->gpus * factor, brief));
     return TRUE;
   }
   g_ptr_array_add (point->advice,
@@ -79,6 +81,7 @@ static void
 advise_memory (AppPlanPoint *point)
 {
   const AppMiss *nearest = NULL;
+  g_autofree char *layout = NULL;
   g_autofree char *need = NULL;
   g_autofree char *usable = NULL;
 
@@ -87,12 +90,13 @@ advise_memory (AppPlanPoint *point)
   nearest = &g_array_index (point->misses, AppMiss, 0);
   need = base_units_format_bytes ((double)nearest->need_bytes);
   usable = base_units_format_bytes ((double)nearest->usable_bytes);
+  layout = model_layout_shorten (nearest->layout_text);
   g_ptr_array_add (
       point->advice,
       g_strdup_printf ("the nearest miss, %s, needs about %s of %s on its fullest GPU: "
                        "a GPU with more memory, a shorter sequence or a smaller "
                        "model would do",
-                       nearest->layout_text, need, usable));
+                       layout, need, usable));
 }
 
 /* The nearest miss may fit all the same: that is a matter of the limit. */

@@ -265,7 +265,7 @@ print_misses (const AppPlanPoint *point, double max_oom_risk, const CliCommon *c
     const AppMiss *miss = &g_array_index (point->misses, AppMiss, i);
 
     cli_table_row (table);
-    cli_table_cell (table, "%s", miss->layout_text);
+    cli_table_cell_owned (table, model_layout_shorten (miss->layout_text));
     cli_table_cell (table, "%.1f", (double)miss->need_bytes / gib);
     cli_table_cell (table, "%.1f", (double)miss->peak_bytes / gib);
     cli_table_cell (table, "%.1f", (double)miss->usable_bytes / gib);

@@ -104,7 +104,11 @@ TEXT_CELL (cell_machine, "%s", plan->machine.name)
 TEXT_CELL (cell_gpus, "%" G_GINT64_FORMAT, plan->plan.gpus)
 TEXT_CELL (cell_batch, "%" G_GINT64_FORMAT " × %" G_GINT64_FORMAT, plan->plan.global_batch,
            plan->plan.seq)
-TEXT_CELL (cell_layout, "%s", plan->plan.layout_text)
+static char *
+cell_layout (const DbPlan *plan, gboolean csv)
+{
+  return csv ? g_strdup (plan->plan.layout_text) : model_layout_shorten (plan->plan.layout_text);
+}
 TEXT_CELL (cell_tokens, "%.1f", plan->plan.prediction.tokens_per_s_per_gpu)
 TEXT_CELL (cell_mfu, "%.1f %%", 100 * plan->plan.prediction.mfu)
 static char *

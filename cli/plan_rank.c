@@ -118,7 +118,7 @@ add_row (CliTable *table, guint place, const AppRanked *ranked, gboolean has_dea
     cli_table_cell (table, "%s", "unknown");
   else
     cli_table_cell_owned (table, cli_format_usd (ranked->cost_usd));
-  cli_table_cell (table, "%s", best->plan.layout_text);
+  cli_table_cell_owned (table, model_layout_shorten (best->plan.layout_text));
 }
 
 void

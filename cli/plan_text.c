@@ -76,13 +76,14 @@ print_headline (const DbPlan *plan, const CliCommon *common)
   g_autofree char *step = base_units_format_seconds (p->step_s);
   g_autofree char *low = base_units_format_seconds (p->step_s_p10);
   g_autofree char *high = base_units_format_seconds (p->step_s_p90);
+  g_autofree char *layout = model_layout_shorten (record->layout_text);
   g_autofree char *price = cli_format_usd (p->cost_usd_per_1e12_tokens);
 
   printf ("%s on %" G_GINT64_FORMAT " × %s (%s), batch %" G_GINT64_FORMAT " × %" G_GINT64_FORMAT
           " tokens, profile %s, calibration %s\n",
           plan->model.name, record->gpus, plan->machine.gpu, plan->machine.name,
           record->global_batch, record->seq, record->profile, plan->calibration.name);
-  printf ("layout  %s\n\n", record->layout_text);
+  printf ("layout  %s\n\n", layout);
   printf ("step    %s   (8 in 10 between %s and %s)\n", step, low, high);
   printf ("rate    %.0f tokens/s/GPU, %.1f TFLOP/s/GPU, MFU %.1f %%\n", p->tokens_per_s_per_gpu,
           p->tflops_per_gpu, 100 * p->mfu);
@@ -322,7 +323,7 @@ cli_plan_table_add (CliTable *table, const DbPlan *plan, gboolean csv, gboolean 
     return;
   }
   cli_table_cell (table, "%" G_GINT64_FORMAT, record->rank);
-  cli_table_cell (table, "%s", record->layout_text);
+  cli_table_cell_owned (table, model_layout_shorten (record->layout_text));
   cli_table_cell_owned (table, base_units_format_seconds (p->step_s));
   cli_table_cell (table, "%s … %s", low, high);
   if (isfinite (p->simulated_s))
