@@ -125,7 +125,7 @@ advise_legal (AppPlanPoint *point, const AppProblem *problem, const ModelLayout 
   model_layout_copy (&least, pins);
   if (model_layout_resolve (&least, setting->arch, &problem->job, setting->profile,
                             problem->problem.gpus, &why))
-    rule = "see how many were refused for what (--explain; \"rejected\" in JSON)";
+    rule = "every one is refused for a reason counted above (\"rejected\" in JSON)";
   else
     rule = g_str_has_prefix (why->message, "layout: ") ? why->message + strlen ("layout: ")
                                                        : why->message;
