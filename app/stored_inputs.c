@@ -5,6 +5,7 @@
 #include "app/error.h"
 
 #include <json-glib/json-glib.h>
+#include <string.h>
 
 /* ---- what its run was asked ---- */
 
@@ -73,12 +74,6 @@ either (const char *first, const char *second)
   return first != NULL ? first : second;
 }
 
-static gboolean
-is_live (const DbPlan *plan)
-{
-  return g_str_equal (plan->machine.name, "live");
-}
-
 static void
 fill_machine (AppInputs *inputs, DbPlan *plan, JsonObject *asked, guint64 gpus)
 {
@@ -88,7 +83,7 @@ fill_machine (AppInputs *inputs, DbPlan *plan, JsonObject *asked, guint64 gpus)
   if (inputs->machine != NULL) /* the GPU is that machine's own */
     return;
   inputs->machine = either (keep (plan, word), plan->machine.name);
-  if (is_live (plan)) { /* a device per rank of the largest plan; it has the GPU that it has */
+  if (g_str_equal (inputs->machine, "live")) { /* as many devices, and the GPU that there is */
     inputs->live_ranks = MAX (inputs->live_ranks, (guint32)plan->machine.gpus_per_node);
     return;
   }
