@@ -71,9 +71,9 @@ const CalibrateParameter calibrate_parameters[] = {
   ONE ("step", "grouped_low"),
   ONE ("step", "align_loss"),
   ONE ("step", "misalign_loss"),
-  ONE ("step", "moe_host"),
   ONE ("step", "sinks"),
   ONE ("step", "expert_host"),
+  ONE ("step", "host_wait"),
   /* frameworks: memory-bound factor, host time, overlap */
   ONE ("profile megatron", "memory_factor"),
   ONE ("profile nemo", "memory_factor"),

@@ -151,7 +151,7 @@ stretch (CostBlock *block, guint first, guint n, double least_s)
 
 /* Graphs of layers leave out the experts, whose shapes change with the routing. */
 static double
-host_s (const Walk *walk, ModelCudaGraph graph)
+one_host_s (const Walk *walk, ModelCudaGraph graph)
 {
   const CostStepNumbers *step = &walk->context->numbers->step;
   double layer_s = walk->context->numbers->profile.host_layer_s;
@@ -163,14 +163,23 @@ host_s (const Walk *walk, ModelCudaGraph graph)
   return layer_s * (graph == MODEL_GRAPH_LAYER ? step->graph_layer_ratio : 1) + experts_s;
 }
 
+/* Hosts are late now and then, each on its own, and the ranks of a TP group wait for every one. */
+static double
+host_s (const Walk *walk, const ModelLayout *layout)
+{
+  double wait_ratio = walk->context->numbers->step.host_wait_ratio * (layout->tp - 1.0);
+  return one_host_s (walk, layout->cuda_graph) * (1 + wait_ratio);
+}
+
 static void
 apply_host_bound (CostBlock *block, const Walk *walk, const ModelLayout *layout,
                   const ModelSegment *segment)
 {
-  double least_s = host_s (walk, layout->cuda_graph);
+  double least_s = host_s (walk, layout);
+  double forward_s = least_s * walk->context->numbers->step.host_forward_share;
   double rebuilt = segment->n_forward > 0 ? (double)segment->n_recompute / segment->n_forward : 0;
-  stretch (block, COST_PASS_FORWARD, 1, least_s / 3);
-  stretch (block, COST_PASS_BACKWARD_INPUT, 2, least_s * (2 + rebuilt) / 3);
+  stretch (block, COST_PASS_FORWARD, 1, forward_s);
+  stretch (block, COST_PASS_BACKWARD_INPUT, 2, least_s - forward_s + forward_s * rebuilt);
 }
 
 static guint64

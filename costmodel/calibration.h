@@ -183,8 +183,12 @@ typedef struct {
   double sink_ratio;          /* of an unfused pass, added to kernels with attention sinks */
   double score_forward_bytes; /* unfused attention: HBM bytes per score */
   double score_backward_bytes;
-  double moe_host_factor; /* host time of a MoE layer over a dense one */
-  double expert_host_s;   /* and per local expert */
+  double moe_host_factor;    /* host time of a MoE layer over a dense one */
+  double expert_host_s;      /* and per local expert */
+  double host_forward_share; /* of a block's host time; backward has the rest, and this once more
+                                for rebuilt operations */
+  double host_wait_ratio;    /* of a block's host time, added for every rank of its TP group but the
+                             first: each collective waits for the host that is late */
   double graph_layer_ratio,
       graph_full_ratio;      /* host time left with CUDA graphs of layers or parts of
                                                  them, and of the whole iteration */
