@@ -3,6 +3,9 @@
 
 #include "base/units.h"
 
+#include <math.h>
+#include <string.h>
+
 /* Does the whole model, unsharded, fit one GPU? Then splitting it only costs time. */
 static gboolean
 advise_data_parallel (AppPlanPoint *point, const AppProblem *problem,
@@ -50,6 +53,7 @@ advise_more_gpus (AppPlanPoint *point, const AppProblem *problem, const SimSearc
     g_auto (SimSpace) space = { 0 };
     g_auto (SimSearchResult) result = { 0 };
     g_autofree char *text = NULL;
+    g_autofree char *brief = NULL;
 
     if (!app_problem_init (&larger, setting, point->gpus * factor, problem->job.global_batch,
                            problem->job.seq, NULL))
@@ -61,8 +65,9 @@ advise_more_gpus (AppPlanPoint *point, const AppProblem *problem, const SimSearc
     if (result.n_plans == 0)
       continue;
     text = model_layout_format (&result.plans[0].layout, setting->profile);
+    brief = model_layout_shorten (text);
     g_ptr_array_add (point->advice, g_strdup_printf ("%" G_GUINT64_FORMAT " GPUs would do, with %s",
-                                                     point->gpus * factor, text));
+                                                     point->gpus * factor, brief));
     return TRUE;
   }
   g_ptr_array_add (point->advice,
@@ -76,6 +81,7 @@ static void
 advise_memory (AppPlanPoint *point)
 {
   const AppMiss *nearest = NULL;
+  g_autofree char *layout = NULL;
   g_autofree char *need = NULL;
   g_autofree char *usable = NULL;
 
@@ -84,12 +90,46 @@ advise_memory (AppPlanPoint *point)
   nearest = &g_array_index (point->misses, AppMiss, 0);
   need = base_units_format_bytes ((double)nearest->need_bytes);
   usable = base_units_format_bytes ((double)nearest->usable_bytes);
+  layout = model_layout_shorten (nearest->layout_text);
   g_ptr_array_add (
       point->advice,
       g_strdup_printf ("the nearest miss, %s, needs about %s of %s on its fullest GPU: "
                        "a GPU with more memory, a shorter sequence or a smaller "
                        "model would do",
-                       nearest->layout_text, need, usable));
+                       layout, need, usable));
+}
+
+/* The nearest miss may fit all the same: that is a matter of the limit. */
+static void
+advise_limit (AppPlanPoint *point, const SimSearchOptions *options)
+{
+  double risk = point->misses->len > 0 ? g_array_index (point->misses, AppMiss, 0).oom_risk : 1;
+
+  if (risk > APP_FITS_RISK || risk <= options->max_oom_risk)
+    return;
+  /* rounded up, so that it is not above the limit that it names */
+  g_ptr_array_add (point->advice,
+                   g_strdup_printf ("the nearest miss may fit: --max-oom-risk %.0f%% lists it",
+                                    ceil (100 * risk)));
+}
+
+/* Why nothing is legal: the rule that the keys held fixed break by themselves, if they do. */
+static void
+advise_legal (AppPlanPoint *point, const AppProblem *problem, const ModelLayout *pins)
+{
+  const AppSetting *setting = problem->setting;
+  g_auto (ModelLayout) least = { 0 };
+  g_autoptr (GError) why = NULL;
+  const char *rule = NULL;
+
+  model_layout_copy (&least, pins);
+  if (model_layout_resolve (&least, setting->arch, &problem->job, setting->profile,
+                            problem->problem.gpus, &why))
+    rule = "every one is refused for a reason counted above (\"rejected\" in JSON)";
+  else
+    rule = g_str_has_prefix (why->message, "layout: ") ? why->message + strlen ("layout: ")
+                                                       : why->message;
+  g_ptr_array_add (point->advice, g_strdup_printf ("no layout is legal: %s", rule));
 }
 
 gboolean
@@ -99,9 +139,10 @@ app_advise (AppPlanPoint *point, const AppProblem *problem, const SimSearchOptio
   if (point->plans->len > 0)
     return pinned != 0 || point->gpus == 1 || advise_data_parallel (point, problem, options, error);
   if (point->legal_count == 0) {
-    g_ptr_array_add (point->advice, g_strdup ("no layout is legal: see the reasons above"));
+    advise_legal (point, problem, pins);
     return TRUE;
   }
   advise_memory (point);
+  advise_limit (point, options);
   return advise_more_gpus (point, problem, options, pins, pinned, error);
 }

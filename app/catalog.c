@@ -1,5 +1,7 @@
 /* app/catalog.c - loading one or all entries of a kind. */
 #include "app/catalog.h"
+#include "app/problem.h"
+#include "base/cpus.h"
 
 typedef gpointer (*Loader) (const BaseCatalog *catalog, const char *name, GError **error);
 
@@ -12,7 +14,9 @@ load_model (const BaseCatalog *catalog, const char *name, GError **error)
 static gpointer
 load_machine (const BaseCatalog *catalog, const char *name, GError **error)
 {
-  return topo_machine_load (catalog, name, NULL, error);
+  const AppInputs inputs = { .machine = name, .live_ranks = base_cpus_count () };
+
+  return app_machine_load (catalog, &inputs, error);
 }
 
 static gpointer

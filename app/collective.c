@@ -1,6 +1,7 @@
 /* app/collective.c - a group that fills the first ranks of a machine, priced size by size. */
 #include "app/collective.h"
 
+#include "app/calibration_source.h"
 #include "base/suggest.h"
 #include "costmodel/collective.h"
 #include "topo/cluster.h"
@@ -136,15 +137,13 @@ app_collective (const AppCollectiveRequest *request, GError **error)
       || !find_word ("--proto", request->proto, protocols, &proto, error)
       || !find_word ("--algo", request->algo, algorithms, &algo, error))
     return NULL;
-  catalog = base_catalog_new (request->catalog_dir, error);
+  catalog = base_catalog_new (request->inputs.catalog_dir, error);
   if (catalog != NULL)
-    machine = topo_machine_load (catalog, request->machine, request->gpu, error);
+    machine = app_machine_load (catalog, &request->inputs, error);
   if (machine == NULL || !topo_cluster_init (&cluster, machine, request->ranks, error))
     return NULL;
-  calibration
-      = cost_calibration_load (catalog,
-                               request->calibration != NULL ? request->calibration : "default",
-                               error);
+  calibration = app_calibration_load (catalog, request->inputs.calibration, request->inputs.db_path,
+                                      machine, error);
   if (calibration == NULL || !cost_numbers_init (&numbers, calibration, machine, "generic", error))
     return NULL;
   cost_numbers_alone (&numbers);

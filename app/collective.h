@@ -1,12 +1,12 @@
 /* app/collective.h - use case: how long a collective takes on a machine, as nccl-tests would say. */
 #pragma once
-#include "app/error.h"
+#include "app/problem.h"
 #include "costmodel/collective.h"
 #include <glib.h>
 G_BEGIN_DECLS
 
 typedef struct {
-  const char *catalog_dir, *machine, *gpu, *calibration; /* (nullable) but machine */
+  AppInputs inputs; /* of which catalog_dir, machine, gpu, calibration, db_path, live_ranks */
   guint64 ranks;
   const char *op;      /* "all_reduce", … */
   const char *algo;    /* NULL or "auto": the fastest */

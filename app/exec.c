@@ -141,7 +141,7 @@ read_inputs (const AppExecRequest *request, Plan *plan, GError **error)
   plan->catalog = base_catalog_new (request->inputs.catalog_dir, error);
   if (plan->catalog == NULL)
     return FALSE;
-  plan->arch = model_arch_load (plan->catalog, request->inputs.model, error);
+  plan->arch = app_model_load (plan->catalog, &request->inputs, error);
   if (plan->arch == NULL)
     return FALSE;
   plan->profile = model_profile_load (plan->catalog, "plait", error);

@@ -51,12 +51,10 @@ AppExecResult *app_exec (const AppExecRequest *request, GError **error);
 typedef struct {
   DbPlan *plan; /* (owned) */
   guint64 ranks, global_batch, seq;
-  const char *model, *layout; /* (borrowed) of the plan */
+  const char *model, *model_content, *layout; /* (borrowed) of the plan */
 } AppExecPlan;
-/* @which: a plan id or "best"; in a rank what its launcher resolved. APP_ERROR_USAGE if the model of
- * that name is no longer the one that was planned. */
-gboolean app_exec_plan (AppExecPlan *out, const char *db_path, const char *catalog_dir,
-                        const char *which, GError **error);
+/* @which: a plan id or "best"; in a rank what its launcher resolved. */
+gboolean app_exec_plan (AppExecPlan *out, const char *db_path, const char *which, GError **error);
 void app_exec_plan_clear (AppExecPlan *plan);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (AppExecPlan, app_exec_plan_clear)
 G_END_DECLS

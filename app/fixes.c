@@ -163,22 +163,20 @@ cheapest_first (gconstpointer a, gconstpointer b)
   return g_strcmp0 (x->what, y->what);
 }
 
-GPtrArray *
-app_fixes (const AppPredictRequest *request, GError **error)
+static GPtrArray *
+find_fixes (const AppSetting *setting, const AppPredictRequest *request, GError **error)
 {
-  g_auto (AppSetting) setting = { 0 };
   g_auto (ModelLayout) layout = { 0 };
   g_auto (CostPrediction) before = { 0 };
   g_autoptr (GPtrArray) fixes = g_ptr_array_new_with_free_func (fix_free);
   AppProblem problem;
   Work work = { &problem, &layout, &before, fixes };
 
-  if (!app_setting_init (&setting, &request->inputs, error)
-      || !app_problem_init (&problem, &setting, request->gpus, request->global_batch, request->seq,
-                            error)
+  if (!app_problem_init (&problem, setting, request->gpus, request->global_batch, request->seq,
+                         error)
       || !app_layout_from_text (&layout, &problem, request->layout != NULL ? request->layout : "",
                                 error)
-      || !model_layout_resolve (&layout, setting.arch, &problem.job, setting.profile,
+      || !model_layout_resolve (&layout, setting->arch, &problem.job, setting->profile,
                                 problem.problem.gpus, error)
       || !cost_predict (&problem.problem, &layout, &before, error))
     return NULL;
@@ -193,24 +191,30 @@ app_fixes (const AppPredictRequest *request, GError **error)
 }
 
 GPtrArray *
-app_fixes_of_plan (const DbPlan *plan, const char *catalog_dir, const char *db_path, GError **error)
+app_fixes (const AppPredictRequest *request, GError **error)
 {
+  g_auto (AppSetting) setting = { 0 };
+
+  return app_setting_init (&setting, &request->inputs, error)
+             ? find_fixes (&setting, request, error)
+             : NULL;
+}
+
+GPtrArray *
+app_fixes_of_plan (DbPlan *plan, const char *catalog_dir, const char *db_path, GError **error)
+{
+  g_auto (AppSetting) setting = { 0 };
   AppPredictRequest request = {
-    .inputs = { .catalog_dir = catalog_dir,
-                .model = plan->model.name,
-                .machine = plan->machine.name,
-                .gpu = plan->machine.gpu,
-                .profile = plan->plan.profile,
-                .calibration = plan->calibration.name,
-                .db_path = db_path,
-                .dropout = plan->job.dropout },
+    .inputs = { .catalog_dir = catalog_dir, .db_path = db_path, .dropout = -1 },
     .gpus = (guint64)plan->plan.gpus,
     .global_batch = (guint64)plan->plan.global_batch,
     .seq = (guint64)plan->plan.seq,
     .layout = plan->plan.layout_text,
   };
 
-  if (!app_stored_plan_is_of_machine (plan, "fixes are sought for", error))
-    return NULL;
-  return app_fixes (&request, error);
+  app_stored_inputs (plan, db_path, 0, &request.inputs);
+  return app_setting_init (&setting, &request.inputs, error)
+                 && app_stored_plan_is_of_machine (plan, setting.machine, "", error)
+             ? find_fixes (&setting, &request, error)
+             : NULL;
 }

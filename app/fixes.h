@@ -20,8 +20,7 @@ typedef struct {
 /* Fixes that lower the risk, cheapest in time first; of equals the lower risk. Empty where the risk
  * is below 0.1 %. Returns: (owned) GPtrArray of owned AppFix, or NULL for bad input. */
 GPtrArray *app_fixes (const AppPredictRequest *request, GError **error);
-/* The same for a stored plan, whose model and machine are looked up by name again.
- * @catalog_dir: (nullable) */
-GPtrArray *app_fixes_of_plan (const DbPlan *plan, const char *catalog_dir, const char *db_path,
+/* The same for a stored plan (app_stored_inputs). @catalog_dir: (nullable) */
+GPtrArray *app_fixes_of_plan (DbPlan *plan, const char *catalog_dir, const char *db_path,
                               GError **error);
 G_END_DECLS

@@ -125,6 +125,7 @@ fill_point (AppPlanPoint *point, const AppProblem *problem, const AppPlanRequest
     AppMiss row = {
       .layout_text = model_layout_format (&miss->layout, problem->setting->profile),
       .need_bytes = miss->bound.need_bytes,
+      .peak_bytes = miss->bound.peak_bytes,
       .usable_bytes = problem->setting->machine->gpu->usable_bytes,
       .oom_risk = miss->bound.oom_risk,
       .step_s = miss->bound.step_s,
@@ -165,7 +166,7 @@ search_point (AppPlanPoint *point, const AppProblem *problem, const AppPlanReque
   Progress progress = { request, label };
   SimSearchOptions options = {
     .keep = request->keep,
-    .max_oom_risk = request->max_oom_risk,
+    .max_oom_risk = MAX (request->max_oom_risk, APP_NO_OOM_RISK),
     .jobs = request->jobs,
     .exhaustive = request->exhaustive,
     .balance_stages = TRUE,

@@ -6,6 +6,11 @@
 #include <glib.h>
 G_BEGIN_DECLS
 
+#define APP_MAX_OOM_RISK 0.10 /* plans above are not listed where nobody says */
+#define APP_FITS_RISK    0.50 /* above, a layout does not fit; up to APP_MAX_OOM_RISK it fits */
+/* Risks below are not told apart ("<0.1 %"): they are none, and a limit of 0 lets them pass. */
+#define APP_NO_OOM_RISK 0.0005
+
 typedef struct {
   AppInputs inputs;            /* machine ignored: see machines */
   const char *const *machines; /* NULL-terminated */
@@ -34,8 +39,9 @@ guint app_plan_default_plays (const AppPlanRequest *request);
 
 /* A layout that comes nearest where nothing fits. */
 typedef struct {
-  char *layout_text; /* (owned) */
-  guint64 need_bytes, usable_bytes;
+  char *layout_text;  /* (owned) */
+  guint64 need_bytes; /* without the allocator's cache, which it gives back: decides the risk */
+  guint64 peak_bytes, usable_bytes; /* driver's view, as predict has it */
   double oom_risk;
   double step_s;
 } AppMiss;

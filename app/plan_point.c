@@ -72,6 +72,7 @@ add_misses (JsonBuilder *builder, const AppPlanPoint *point)
     json_builder_set_member_name (builder, "layout_text");
     json_builder_add_string_value (builder, miss->layout_text);
     add_count (builder, "need_bytes", miss->need_bytes);
+    add_count (builder, "peak_bytes", miss->peak_bytes);
     add_count (builder, "usable_bytes", miss->usable_bytes);
     json_builder_set_member_name (builder, "oom_risk");
     json_builder_add_double_value (builder, miss->oom_risk);
@@ -117,6 +118,7 @@ read_misses (AppPlanPoint *point, JsonArray *misses)
       .layout_text
       = g_strdup (json_object_get_string_member_with_default (object, "layout_text", "")),
       .need_bytes = (guint64)json_object_get_int_member_with_default (object, "need_bytes", 0),
+      .peak_bytes = (guint64)json_object_get_int_member_with_default (object, "peak_bytes", 0),
       .usable_bytes = (guint64)json_object_get_int_member_with_default (object, "usable_bytes", 0),
       .oom_risk = json_object_get_double_member_with_default (object, "oom_risk", 1),
       .step_s = json_object_get_double_member_with_default (object, "step_s", 0),

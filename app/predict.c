@@ -24,15 +24,17 @@ app_predict (const AppPredictRequest *request, GError **error)
 }
 
 static char *
-inputs_json (const DbPlan *plan)
+inputs_json (const AppInputs *asked, const DbPlan *plan)
 {
   g_autoptr (JsonBuilder) builder = json_builder_new ();
   g_autoptr (JsonNode) root = NULL;
   const struct {
     const char *key, *value;
-  } texts[] = { { "model", plan->model.name },
-                { "machine", plan->machine.name },
-                { "profile", plan->plan.profile },
+  } texts[] = { { "model", asked->model },
+                { "machine", asked->machine },
+                { "gpu", asked->gpu != NULL ? asked->gpu : "" },
+                { "what_if", asked->what_if != NULL ? asked->what_if : "" },
+                { "profile", asked->profile != NULL ? asked->profile : "megatron" },
                 { "calibration", plan->calibration.name },
                 { "layout", plan->plan.layout_text } };
   const struct {
@@ -57,7 +59,8 @@ inputs_json (const DbPlan *plan)
 }
 
 gboolean
-app_predict_store (DbPlan *plan, const char *db_path, GError **error)
+app_predict_store (const AppPredictRequest *request, DbPlan *plan, const char *db_path,
+                   GError **error)
 {
   g_autoptr (DbDatabase) db = db_database_open (db_path, DB_OPEN_READ_WRITE, NULL, error);
   g_autofree char *inputs = NULL;
@@ -65,7 +68,7 @@ app_predict_store (DbPlan *plan, const char *db_path, GError **error)
 
   if (db == NULL || !app_record_store_inputs (db, plan, error))
     return FALSE;
-  inputs = inputs_json (plan);
+  inputs = inputs_json (&request->inputs, plan);
   run.inputs = inputs;
   return db_store_whole_run (db, &run, &plan->plan, 1, NULL, 0, &plan->plan.run_id,
                              &plan->plan.plan_id, error);

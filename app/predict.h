@@ -12,6 +12,7 @@ typedef struct {
 } AppPredictRequest;
 /* Returns: (owned) the prediction, also when it does not fit. */
 DbPlan *app_predict (const AppPredictRequest *request, GError **error);
-/* Stores @plan as a run of its own. */
-gboolean app_predict_store (DbPlan *plan, const char *db_path, GError **error);
+/* Stores @plan, the answer to @request, as a run of its own. */
+gboolean app_predict_store (const AppPredictRequest *request, DbPlan *plan, const char *db_path,
+                            GError **error);
 G_END_DECLS

@@ -17,8 +17,21 @@ require (const char *value, const char *option, const char *what, GError **error
   return FALSE;
 }
 
-static TopoMachine *
-load_machine (const BaseCatalog *catalog, const AppInputs *inputs, GError **error)
+ModelArch *
+app_model_load (const BaseCatalog *catalog, const AppInputs *inputs, GError **error)
+{
+  g_autoptr (BaseIni) ini = NULL;
+  g_autofree char *name = NULL;
+
+  if (inputs->model_content == NULL)
+    return model_arch_load (catalog, inputs->model, error);
+  name = g_strdup_printf ("model '%s' as stored", inputs->model);
+  ini = base_ini_new_from_data (inputs->model_content, -1, name, error);
+  return ini != NULL ? model_arch_from_ini (ini, inputs->model, error) : NULL;
+}
+
+TopoMachine *
+app_machine_load (const BaseCatalog *catalog, const AppInputs *inputs, GError **error)
 {
   const TopoReadOptions options = { .catalog = catalog, .gpu = inputs->gpu };
   TopoChanges changes;
@@ -26,9 +39,10 @@ load_machine (const BaseCatalog *catalog, const AppInputs *inputs, GError **erro
   if (g_str_equal (inputs->machine, "live")) {
     if (inputs->what_if == NULL && inputs->changes == NULL)
       return topo_machine_new_live (&options, MAX (inputs->live_ranks, 1), error);
-    g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
-                 "--what-if changes a machine's file; write this host's first: plait topo --live "
-                 "--format ini");
+    g_set_error (
+        error, APP_ERROR, APP_ERROR_USAGE,
+        "--what-if changes a machine's file, and 'live' has none: write that of a host with "
+        "GPUs by 'plait topo --live --ini'");
     return NULL;
   }
   if (inputs->changes != NULL)
@@ -55,7 +69,7 @@ load_calibration (const AppSetting *setting, const AppInputs *inputs, GError **e
                                  setting->machine, error);
   unchanged.what_if = NULL;
   unchanged.changes = NULL;
-  machine = load_machine (setting->catalog, &unchanged, error);
+  machine = app_machine_load (setting->catalog, &unchanged, error);
   if (machine == NULL)
     return NULL;
   return app_calibration_load (setting->catalog, inputs->calibration, inputs->db_path, machine,
@@ -75,10 +89,10 @@ setting_load (AppSetting *setting, const AppInputs *inputs, GError **error)
   setting->catalog = base_catalog_new (inputs->catalog_dir, error);
   if (setting->catalog == NULL)
     return FALSE;
-  setting->arch = model_arch_load (setting->catalog, inputs->model, error);
+  setting->arch = app_model_load (setting->catalog, inputs, error);
   if (setting->arch == NULL)
     return FALSE;
-  setting->machine = load_machine (setting->catalog, inputs, error);
+  setting->machine = app_machine_load (setting->catalog, inputs, error);
   if (setting->machine == NULL)
     return FALSE;
   setting->profile = model_profile_load (setting->catalog, profile, error);

@@ -12,6 +12,8 @@ G_BEGIN_DECLS
 typedef struct {
   const char *catalog_dir;
   const char *model;
+  const char *model_content; /* INI text of @model as a plan has kept it; then @model is only its
+                                name (nullable) */
   const char *machine;
   const char *gpu;         /* replaces the machine's GPU */
   const char *profile;     /* default: megatron */
@@ -33,6 +35,10 @@ typedef struct {
   CostNumbers numbers;          /* (owned) */
   double dropout;
 } AppSetting;
+
+/* What --model and --machine say. Return: (owned). */
+ModelArch *app_model_load (const BaseCatalog *catalog, const AppInputs *inputs, GError **error);
+TopoMachine *app_machine_load (const BaseCatalog *catalog, const AppInputs *inputs, GError **error);
 
 gboolean app_setting_init (AppSetting *setting, const AppInputs *inputs, GError **error);
 void app_setting_clear (AppSetting *setting);

@@ -1,6 +1,7 @@
 /* app/shard.c - DTensor arithmetic for the command line. */
 #include "app/shard.h"
 
+#include "app/problem.h"
 #include "base/suggest.h"
 #include "base/units.h"
 #include "costmodel/collective.h"
@@ -99,7 +100,8 @@ price (AppShard *shard, const char *catalog_dir, const char *machine_name, const
 
   if (catalog == NULL)
     return FALSE;
-  machine = topo_machine_load (catalog, machine_name, NULL, error);
+  const AppInputs inputs = { .machine = machine_name, .live_ranks = shard->n_ranks };
+  machine = app_machine_load (catalog, &inputs, error);
   if (machine == NULL || !topo_cluster_init (&cluster, machine, shard->n_ranks, error))
     return FALSE;
   calibration = cost_calibration_load (catalog, "default", error);

@@ -47,27 +47,15 @@ app_simulate_result_free (AppSimulateResult *result)
 
 /* ---- what is to be played ---- */
 
-static const char *
-either (const char *asked, const char *stored)
-{
-  return asked != NULL ? asked : stored;
-}
-
 /* @request with what it leaves open taken from the stored plan, which lends its strings. */
 static AppSimulateRequest
-fill_from_stored (const AppSimulateRequest *request, const DbPlan *stored)
+fill_from_stored (const AppSimulateRequest *request, DbPlan *stored)
 {
   AppSimulateRequest all = *request;
 
-  all.inputs.model = either (all.inputs.model, stored->model.name);
-  if (all.inputs.machine == NULL) /* else the GPU is that machine's own */
-    all.inputs.gpu = either (all.inputs.gpu, stored->machine.gpu);
-  all.inputs.machine = either (all.inputs.machine, stored->machine.name);
-  all.inputs.profile = either (all.inputs.profile, stored->plan.profile);
-  all.inputs.calibration = either (all.inputs.calibration, stored->calibration.name);
-  if (all.inputs.dropout < 0)
-    all.inputs.dropout = stored->job.dropout;
-  all.layout = either (all.layout, stored->plan.layout_text);
+  app_stored_inputs (stored, request->db_path, request->gpus, &all.inputs);
+  if (all.layout == NULL)
+    all.layout = stored->plan.layout_text;
   if (all.gpus == 0)
     all.gpus = (guint64)stored->plan.gpus;
   if (all.global_batch == 0)
@@ -91,6 +79,17 @@ keep_init (Keep *keep, const AppSimulateRequest *request, GError **error)
          && cost_predict (&keep->problem.problem, &keep->layout, &keep->prediction, error);
 }
 
+/* Nothing was asked for by which the machine is another than the plan's. */
+static gboolean
+is_machine_stored (const AppSimulateRequest *request, const AppSimulateRequest *all,
+                   const DbPlan *stored)
+{
+  return request->inputs.machine == NULL && request->inputs.gpu == NULL
+         && request->inputs.what_if == NULL
+         && !(g_str_equal (all->inputs.machine, "live")
+              && all->inputs.live_ranks > stored->machine.gpus_per_node);
+}
+
 static Keep *
 keep_new (const AppSimulateRequest *request, GError **error)
 {
@@ -102,9 +101,10 @@ keep_new (const AppSimulateRequest *request, GError **error)
   if (stored == NULL)
     return NULL;
   AppSimulateRequest all = fill_from_stored (request, stored);
-  gboolean known = request->inputs.machine != NULL
-                   || app_stored_plan_is_of_machine (stored, "simulate plays", error);
-  if (!known || !keep_init (keep, &all, error)) {
+  if (!keep_init (keep, &all, error)
+      || (is_machine_stored (request, &all, stored)
+          && !app_stored_plan_is_of_machine (stored, keep->setting.machine,
+                                             ", or give --machine for what it is now", error))) {
     g_prefix_error (error, "plan '%s' as stored: ", request->plan);
     return NULL;
   }

@@ -27,21 +27,6 @@ app_stored_plan (const char *db_path, const char *which, GError **error)
 }
 
 gboolean
-app_stored_plan_is_of_machine (const DbPlan *plan, const char *what, GError **error)
-{
-  for (gsize i = 0; i < plan->plan.n_assumed; i++)
-    if (g_str_has_prefix (plan->plan.assumed[i].key, "what_if.")) {
-      g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
-                   "it was made for a changed machine (%s = %s, --what-if), and %s '%s' as its "
-                   "files say: write the change into a machine file and plan with that",
-                   plan->plan.assumed[i].key, plan->plan.assumed[i].value, what,
-                   plan->machine.name);
-      return FALSE;
-    }
-  return TRUE;
-}
-
-gboolean
 app_stored_query (const char *db_path, const char *sql, const DbQueryHandler *handler,
                   GError **error)
 {

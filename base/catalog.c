@@ -190,7 +190,8 @@ set_not_found (const BaseCatalog *catalog, const char *kind, const char *slug, G
   const char *near = base_suggest (slug, (const char *const *)known);
   g_autofree char *all = g_strjoinv (", ", known);
   g_autofree char *hint = near != NULL ? g_strdup_printf ("did you mean '%s'?", near)
-                                       : g_strdup_printf ("it has %s", *all != '\0' ? all : "none");
+                                       : g_strdup_printf ("it has %s; a file is named by its path",
+                                                          *all != '\0' ? all : "none");
   g_set_error (error, BASE_CATALOG_ERROR, BASE_CATALOG_ERROR_NOT_FOUND,
                "no '%s' among the %s of the catalog: %s", shown, kind, hint);
 }

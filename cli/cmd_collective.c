@@ -108,10 +108,12 @@ ask (const Options *o, const CliCommon *common, AppCollectiveRequest *request, G
     g_prefix_error (error, "--bytes: ");
     return FALSE;
   }
-  request->catalog_dir = common->catalog;
-  request->machine = o->machine;
-  request->gpu = o->gpu;
-  request->calibration = o->calibration;
+  request->inputs = (AppInputs){ .catalog_dir = common->catalog,
+                                 .machine = o->machine,
+                                 .gpu = o->gpu,
+                                 .calibration = o->calibration,
+                                 .db_path = common->db,
+                                 .live_ranks = (guint32)request->ranks };
   request->op = o->op != NULL ? o->op : "all_reduce";
   request->algo = o->algo;
   request->proto = o->proto;

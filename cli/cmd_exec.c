@@ -60,6 +60,7 @@ make_request (const Options *o, const CliCommon *common, const AppExecPlan *plan
   request->slice = o->slice;
   request->inputs = (AppInputs){ .catalog_dir = common->catalog,
                                  .model = plan->plan != NULL ? plan->model : o->model,
+                                 .model_content = plan->model_content,
                                  .machine = o->machine != NULL ? o->machine : "live",
                                  .gpu = o->gpu,
                                  .profile = "plait",
@@ -90,7 +91,7 @@ find_plan (const Options *o, const CliCommon *common, AppExecPlan *plan, GError 
                    o->plan[0]);
       return FALSE;
     }
-  return app_exec_plan (plan, cli_db_path (common), common->catalog, o->plan[0], error);
+  return app_exec_plan (plan, cli_db_path (common), o->plan[0], error);
 }
 
 static gboolean

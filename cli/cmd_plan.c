@@ -1,9 +1,7 @@
 /* cli/cmd_plan.c - plait plan: search layouts, print the best, store them. */
 #include "app/plan.h"
 #include "cli/cli.h"
-#include "cli/json_stream.h"
-#include "cli/plan_json.h"
-#include "cli/plan_rank.h"
+#include "cli/plan_run_json.h"
 #include "cli/plan_text.h"
 #include "cli/sensitivity.h"
 
@@ -82,7 +80,7 @@ ask_limits (const Options *o, Asked *asked, GError **error)
   guint64 jobs = base_cpus_count ();
 
   asked->top = 10;
-  asked->request.max_oom_risk = 0.10;
+  asked->request.max_oom_risk = APP_MAX_OOM_RISK;
   if (!cli_ratio ("--max-oom-risk", o->max_oom_risk, &asked->request.max_oom_risk, error)
       || !cli_count ("--jobs", o->jobs, 1, 1024, &jobs, error)
       || !cli_count ("--top", o->top, 1, 1000000, &asked->top, error)
@@ -207,136 +205,7 @@ find_sensitivity (const AppPlanResult *result, const AppPlanRequest *request, GE
   return g_steal_pointer (&all);
 }
 
-static void
-add_sensitivity (JsonBuilder *builder, const AppPlanResult *result, const GPtrArray *all)
-{
-  json_builder_set_member_name (builder, "sensitivity");
-  json_builder_begin_array (builder);
-  for (guint i = 0; i < all->len; i++) {
-    const AppPlanPoint *point = g_ptr_array_index (result->points, i);
-
-    json_builder_begin_object (builder);
-    cli_json_text (builder, "machine", point->machine);
-    cli_json_count (builder, "gpus", (gint64)point->gpus);
-    cli_json_count (builder, "global_batch", (gint64)point->global_batch);
-    cli_json_count (builder, "seq", (gint64)point->seq);
-    json_builder_set_member_name (builder, "resources");
-    cli_sensitivity_json (builder, g_ptr_array_index (all, i));
-    json_builder_end_object (builder);
-  }
-  json_builder_end_array (builder);
-}
-
 /* ---- printing ---- */
-
-static void
-add_run (JsonBuilder *builder, const AppPlanResult *result)
-{
-  g_autoptr (JsonParser) parser = json_parser_new ();
-  JsonObject *inputs = NULL;
-  g_autoptr (GList) members = NULL;
-  guint64 legal = 0;
-
-  for (guint i = 0; i < result->points->len; i++)
-    legal += ((AppPlanPoint *)g_ptr_array_index (result->points, i))->legal_count;
-  json_parser_load_from_data (parser, result->inputs_json, -1, NULL);
-  inputs = json_node_get_object (json_parser_get_root (parser));
-  members = json_object_get_members (inputs);
-  json_builder_set_member_name (builder, "run");
-  json_builder_begin_object (builder);
-  for (GList *member = members; member != NULL; member = member->next) {
-    json_builder_set_member_name (builder, member->data);
-    json_builder_add_value (builder, json_object_dup_member (inputs, member->data));
-  }
-  cli_json_text (builder, "hash", result->hash);
-  cli_json_count (builder, "legal_count", (gint64)legal);
-  json_builder_end_object (builder);
-}
-
-static void
-add_rejected (JsonBuilder *builder, const AppPlanResult *result, gboolean exhaustive)
-{
-  guint64 too_risky = 0;
-
-  json_builder_set_member_name (builder, "rejected");
-  json_builder_begin_array (builder);
-  for (guint reason = MODEL_LEGAL + 1; reason < MODEL_LEGAL_N; reason++) {
-    guint64 count = 0;
-
-    for (guint i = 0; i < result->points->len; i++)
-      count += ((AppPlanPoint *)g_ptr_array_index (result->points, i))->rejected[reason];
-    if (count == 0)
-      continue;
-    json_builder_begin_object (builder);
-    cli_json_text (builder, "reason", model_legality_name ((ModelLegality)reason));
-    cli_json_count (builder, "count", (gint64)count);
-    json_builder_end_object (builder);
-  }
-  for (guint i = 0; i < result->points->len; i++)
-    too_risky += ((AppPlanPoint *)g_ptr_array_index (result->points, i))->too_risky_count;
-  if (exhaustive && too_risky > 0) {
-    json_builder_begin_object (builder);
-    cli_json_text (builder, "reason", "oom_risk_above_limit");
-    cli_json_count (builder, "count", (gint64)too_risky);
-    json_builder_end_object (builder);
-  }
-  json_builder_end_array (builder);
-}
-
-static void
-print_json_run (CliJsonStream *stream, const AppPlanResult *result)
-{
-  g_autoptr (JsonBuilder) builder = json_builder_new ();
-
-  json_builder_begin_object (builder);
-  add_run (builder, result);
-  json_builder_end_object (builder);
-  cli_json_stream_members (stream, builder);
-}
-
-static void
-make_plan (JsonBuilder *builder, gconstpointer plan)
-{
-  cli_json_plan (builder, plan);
-}
-
-/* Plan by plan: a sweep has thousands. */
-static void
-print_json_plans (CliJsonStream *stream, const AppPlanResult *result, guint jobs)
-{
-  g_autoptr (GPtrArray) plans = g_ptr_array_new ();
-
-  for (guint i = 0; i < result->points->len; i++) {
-    const AppPlanPoint *point = g_ptr_array_index (result->points, i);
-
-    for (guint p = 0; p < point->plans->len; p++)
-      g_ptr_array_add (plans, g_ptr_array_index (point->plans, p));
-  }
-  cli_json_stream_begin_array (stream, "plans");
-  cli_json_stream_elements (stream, plans, make_plan, jobs);
-  cli_json_stream_end (stream);
-}
-
-static void
-print_json (const AppPlanResult *result, const Asked *asked, const GArray *ranked,
-            const GPtrArray *sensitivity)
-{
-  g_autoptr (JsonBuilder) builder = json_builder_new ();
-  CliJsonStream stream = { 0 };
-
-  cli_json_stream_begin_object (&stream, NULL);
-  print_json_run (&stream, result);
-  print_json_plans (&stream, result, asked->request.jobs);
-  json_builder_begin_object (builder);
-  add_rejected (builder, result, asked->request.exhaustive);
-  if (ranked != NULL)
-    cli_rank_json (builder, &asked->rank, ranked);
-  if (sensitivity != NULL)
-    add_sensitivity (builder, result, sensitivity);
-  json_builder_end_object (builder);
-  cli_json_stream_members (&stream, builder);
-  cli_json_stream_end (&stream);
-}
 
 static void
 print_csv (const AppPlanResult *result)
@@ -374,42 +243,62 @@ print_rejections (const AppPlanPoint *point)
   cli_table_print (table, stdout, FALSE);
 }
 
-static void
-print_misses (const AppPlanPoint *point)
+/* Which risk would have been listed. (owned) */
+static char *
+limit_text (double max_oom_risk)
 {
+  return max_oom_risk < APP_NO_OOM_RISK ? g_strdup ("less than 0.1 %")
+                                        : g_strdup_printf ("%g %% or less", 100 * max_oom_risk);
+}
+
+static void
+print_misses (const AppPlanPoint *point, double max_oom_risk, const CliCommon *common)
+{
+  static const char *const headers[]
+      = { "layout", "needs GiB", "peak GiB", "usable GiB", "OOM risk", "step" };
   g_autoptr (CliTable) table = cli_table_new ();
+  g_autofree char *limit = limit_text (max_oom_risk);
   const double gib = 1073741824.0;
 
-  printf ("nothing fits: %s\n", point->misses->len > 0 ? "nearest misses" : "no layout is legal");
-  cli_table_column (table, "layout", CLI_LEFT);
-  cli_table_column (table, "needs", CLI_RIGHT);
-  cli_table_column (table, "usable", CLI_RIGHT);
-  cli_table_column (table, "OOM risk", CLI_RIGHT);
-  cli_table_column (table, "step", CLI_RIGHT);
+  if (point->misses->len == 0) {
+    puts (point->legal_count > 0 ? "nothing fits" : "nothing fits: no layout is legal");
+    return;
+  }
+  printf (
+      "nothing fits with a risk of running out of memory of %s (--max-oom-risk): nearest misses\n",
+      limit);
+  for (gsize i = 0; i < G_N_ELEMENTS (headers); i++)
+    cli_table_column (table, headers[i], i == 0 ? CLI_LEFT : CLI_RIGHT);
+  cli_table_column (table, "", CLI_LEFT);
   for (guint i = 0; i < point->misses->len; i++) {
     const AppMiss *miss = &g_array_index (point->misses, AppMiss, i);
 
     cli_table_row (table);
-    cli_table_cell (table, "%s", miss->layout_text);
-    cli_table_cell (table, "%.1f GiB", (double)miss->need_bytes / gib);
-    cli_table_cell (table, "%.1f GiB", (double)miss->usable_bytes / gib);
+    cli_table_cell_owned (table, model_layout_shorten (miss->layout_text));
+    cli_table_cell (table, "%.1f", (double)miss->need_bytes / gib);
+    cli_table_cell (table, "%.1f", (double)miss->peak_bytes / gib);
+    cli_table_cell (table, "%.1f", (double)miss->usable_bytes / gib);
     cli_table_cell_owned (table, cli_format_risk (miss->oom_risk));
     cli_table_cell_owned (table, base_units_format_seconds (miss->step_s));
+    cli_table_cell (table, "%s", cli_risk_word (miss->oom_risk));
   }
-  if (cli_table_n_rows (table) > 0)
-    cli_table_print (table, stdout, FALSE);
+  cli_table_print (table, stdout, FALSE);
+  if (!common->quiet)
+    puts (
+        "(peak: as the driver shows it; needs: without the allocator's cache, which it gives back "
+        "when memory is short)");
 }
 
 static void
-print_point (const AppPlanPoint *point, const char *model, guint64 top, gboolean explain,
+print_point (const AppPlanPoint *point, const Options *o, const Asked *asked,
              const CliCommon *common)
 {
   g_autofree char *legal = base_units_format_count (point->legal_count);
-  guint n = (guint)MIN (top, point->plans->len);
+  guint n = (guint)MIN (asked->top, point->plans->len);
 
   printf ("%s on %" G_GUINT64_FORMAT " × %s, batch %" G_GUINT64_FORMAT " × %" G_GUINT64_FORMAT
           " tokens: %s legal layouts\n",
-          model, point->gpus, point->machine, point->global_batch, point->seq, legal);
+          o->model, point->gpus, point->machine, point->global_batch, point->seq, legal);
   if (n > 0) {
     const DbPlan *first = g_ptr_array_index (point->plans, 0);
     gboolean with_price = isfinite (first->plan.usd_per_gpu_h);
@@ -421,8 +310,8 @@ print_point (const AppPlanPoint *point, const char *model, guint64 top, gboolean
     if (n < point->plans->len && !common->quiet)
       printf ("(%u of %u kept plans; --top N shows more)\n", n, point->plans->len);
   } else
-    print_misses (point);
-  if (explain)
+    print_misses (point, asked->request.max_oom_risk, common);
+  if (o->explain || point->legal_count == 0)
     print_rejections (point);
   for (guint i = 0; i < point->advice->len; i++)
     printf ("note: %s\n", (const char *)g_ptr_array_index (point->advice, i));
@@ -434,7 +323,7 @@ print_text (const AppPlanResult *result, const Options *o, const Asked *asked, c
             const GPtrArray *sensitivity, const CliCommon *common)
 {
   for (guint i = 0; i < result->points->len; i++) {
-    print_point (g_ptr_array_index (result->points, i), o->model, asked->top, o->explain, common);
+    print_point (g_ptr_array_index (result->points, i), o, asked, common);
     if (sensitivity != NULL && ((GArray *)g_ptr_array_index (sensitivity, i))->len > 0) {
       cli_sensitivity_print (g_ptr_array_index (sensitivity, i));
       puts ("");
@@ -519,7 +408,7 @@ answer (AppPlanResult *result, const Options *o, Asked *asked, const CliCommon *
   if (error != NULL)
     return cli_fail (common, error);
   if (common->json)
-    print_json (result, asked, ranked, sensitivity);
+    cli_plan_run_json (result, &asked->request, &asked->rank, ranked, sensitivity);
   else if (common->csv)
     print_csv (result);
   else
@@ -553,8 +442,8 @@ run (const CliVerb *verb, int argc, char **argv)
     { "layout", 0, 0, G_OPTION_ARG_STRING, &o.layout, "Keys to hold fixed, for example tp=8,sp=1",
       "LAYOUT" },
     { "dropout", 0, 0, G_OPTION_ARG_STRING, &o.dropout, "Dropout instead of the model's", "RATIO" },
-    { "max-oom-risk", 0, 0, G_OPTION_ARG_STRING, &o.max_oom_risk, "Drop plans above it (0.10)",
-      "RATIO" },
+    { "max-oom-risk", 0, 0, G_OPTION_ARG_STRING, &o.max_oom_risk,
+      "Drop plans above it (0.10); 0: above 0.05 %, the least that is shown", "RATIO" },
     { "keep", 0, 0, G_OPTION_ARG_STRING, &o.keep,
       "Plans kept per machine and GPU count (100), or all", "N" },
     { "jobs", 0, 0, G_OPTION_ARG_STRING, &o.jobs, "Threads (cores)", "N" },

@@ -84,7 +84,7 @@ run (const CliVerb *verb, int argc, char **argv)
   if (!make_request (&o, &common, &request, &error))
     return cli_fail (&common, error);
   plan = app_predict (&request, &error);
-  if (plan == NULL || (common.db != NULL && !app_predict_store (plan, common.db, &error)))
+  if (plan == NULL || (common.db != NULL && !app_predict_store (&request, plan, common.db, &error)))
     return cli_fail (&common, error);
   if (with_fixes || (!common.csv && !common.json))
     fixes = app_fixes (&request, NULL);

@@ -43,7 +43,7 @@ run_show (const CliVerb *verb, int argc, char **argv)
   if (with_fixes || (!common.csv && !common.json))
     fixes = app_fixes_of_plan (plan, common.catalog, cli_db_path (&common), &error);
   if (error != NULL && !common.quiet)
-    fprintf (stderr, "fixes of the memory risk are not worked out: %s\n", error->message);
+    fprintf (stderr, "plait: fixes of the memory risk are not worked out: %s\n", error->message);
   cli_output_plan (plan, fixes, &common);
   return CLI_DONE;
 }
@@ -104,7 +104,11 @@ TEXT_CELL (cell_machine, "%s", plan->machine.name)
 TEXT_CELL (cell_gpus, "%" G_GINT64_FORMAT, plan->plan.gpus)
 TEXT_CELL (cell_batch, "%" G_GINT64_FORMAT " × %" G_GINT64_FORMAT, plan->plan.global_batch,
            plan->plan.seq)
-TEXT_CELL (cell_layout, "%s", plan->plan.layout_text)
+static char *
+cell_layout (const DbPlan *plan, gboolean csv)
+{
+  return csv ? g_strdup (plan->plan.layout_text) : model_layout_shorten (plan->plan.layout_text);
+}
 TEXT_CELL (cell_tokens, "%.1f", plan->plan.prediction.tokens_per_s_per_gpu)
 TEXT_CELL (cell_mfu, "%.1f %%", 100 * plan->plan.prediction.mfu)
 static char *
@@ -117,6 +121,15 @@ cell_risk (const DbPlan *plan, gboolean csv)
 SECONDS_CELL (cell_step, plan->plan.prediction.step_s)
 SECONDS_CELL (cell_p10, plan->plan.prediction.step_s_p10)
 SECONDS_CELL (cell_p90, plan->plan.prediction.step_s_p90)
+static char *
+cell_simulated (const DbPlan *plan, gboolean csv)
+{
+  double simulated_s = plan->plan.prediction.simulated_s;
+
+  if (!isfinite (simulated_s))
+    return g_strdup (csv ? "" : "-");
+  return csv ? g_strdup_printf ("%.17g", simulated_s) : base_units_format_seconds (simulated_s);
+}
 SECONDS_CELL (cell_compute, breakdown (plan, "compute"))
 SECONDS_CELL (cell_tp, breakdown (plan, "tp"))
 SECONDS_CELL (cell_cp, breakdown (plan, "cp"))
@@ -141,6 +154,7 @@ static const struct {
   { "step", cell_step },
   { "step p10", cell_p10 },
   { "step p90", cell_p90 },
+  { "simulated", cell_simulated },
   { "tokens/s/GPU", cell_tokens },
   { "mfu", cell_mfu },
   { "oom risk", cell_risk },

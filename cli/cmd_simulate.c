@@ -4,7 +4,7 @@
 #include "cli/simulate_output.h"
 
 typedef struct {
-  char *model, *machine, *gpu, *profile, *calibration, *layout;
+  char *model, *machine, *gpu, *what_if, *profile, *calibration, *layout;
   char *gpus, *global_batch, *seq, *dropout;
   char *straggler, *jitter, *runs, *seed, *trace;
   gboolean full, no_contention;
@@ -13,9 +13,10 @@ typedef struct {
 static void
 options_clear (Options *o)
 {
-  char **all[] = { &o->model,     &o->machine, &o->gpu,  &o->profile, &o->calibration,
-                   &o->layout,    &o->gpus,    &o->seq,  &o->dropout, &o->global_batch,
-                   &o->straggler, &o->jitter,  &o->runs, &o->seed,    &o->trace };
+  char **all[]
+      = { &o->model, &o->machine, &o->gpu,     &o->profile,      &o->calibration, &o->layout,
+          &o->gpus,  &o->seq,     &o->dropout, &o->global_batch, &o->straggler,   &o->jitter,
+          &o->runs,  &o->seed,    &o->trace,   &o->what_if };
 
   for (gsize i = 0; i < G_N_ELEMENTS (all); i++)
     g_clear_pointer (all[i], g_free);
@@ -46,8 +47,10 @@ ask_plan (const Options *o, const CliCommon *common, const char *plan, AppSimula
                                  .model = o->model,
                                  .machine = o->machine,
                                  .gpu = o->gpu,
+                                 .what_if = o->what_if,
                                  .profile = o->profile,
                                  .calibration = o->calibration,
+                                 .live_ranks = (guint32)MIN (request->gpus, G_MAXUINT32),
                                  .dropout = dropout };
   return TRUE;
 }
@@ -116,6 +119,9 @@ run (const CliVerb *verb, int argc, char **argv)
     { "model", 0, 0, G_OPTION_ARG_STRING, &o.model, "Model: slug or file", "MODEL" },
     { "machine", 0, 0, G_OPTION_ARG_STRING, &o.machine, "Machine: slug or file", "MACHINE" },
     { "gpu", 0, 0, G_OPTION_ARG_STRING, &o.gpu, "Replace the machine's GPU", "GPU" },
+    { "what-if", 0, 0, G_OPTION_ARG_STRING, &o.what_if,
+      "Change the machine: flops hbm hbm_bw nvlink nic price, e.g. nvlink=+50%,nic=800Gb/s",
+      "CHANGES" },
     { "gpus", 0, 0, G_OPTION_ARG_STRING, &o.gpus, "Number of GPUs", "N" },
     { "global-batch", 0, 0, G_OPTION_ARG_STRING, &o.global_batch, "Sequences per step", "N" },
     { "seq", 0, 0, G_OPTION_ARG_STRING, &o.seq, "Tokens per sequence", "N" },

@@ -74,6 +74,16 @@ resolve_color (CliCommon *common, GError **error)
   return TRUE;
 }
 
+static gboolean
+check_form (const CliCommon *common, GError **error)
+{
+  if (!common->json || !common->csv)
+    return TRUE;
+  g_set_error_literal (error, CLI_ERROR, CLI_ERROR_USAGE,
+                       "--json and --csv are two forms of one answer: give one of them");
+  return FALSE;
+}
+
 static GOptionContext *
 make_context (const CliVerb *verb, const GOptionEntry *entries, CliCommon *common)
 {
@@ -166,7 +176,8 @@ cli_parse (const CliVerb *verb, int argc, char **argv, const GOptionEntry *entri
     return FALSE;
   }
   if (!refuse_bad_text (argv + 1, &error) || !refuse_repeats (argv + 1, &error)
-      || !g_option_context_parse_strv (context, &rest, &error) || !resolve_color (common, &error)) {
+      || !g_option_context_parse_strv (context, &rest, &error) || !resolve_color (common, &error)
+      || !check_form (common, &error)) {
     for (char **arg = argv + 1; *arg != NULL; arg++)
       common->json |= g_str_equal (*arg, "--json");
     *out_exit = cli_fail (common, error);
@@ -225,8 +236,9 @@ cli_ratio (const char *option, const char *text, double *out, GError **error)
     return FALSE;
   }
   if (!(value <= 1)) {
-    g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "%s: found '%s', expected a ratio from 0 to 1",
-                 option, text);
+    g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
+                 "%s: found '%s', expected a ratio from 0 to 1, for example 0.03 or 3%%", option,
+                 text);
     return FALSE;
   }
   *out = value;

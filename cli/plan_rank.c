@@ -3,6 +3,7 @@
 
 #include "base/units.h"
 #include "cli/plan_json.h"
+#include "cli/plan_text.h"
 
 #include <math.h>
 
@@ -65,14 +66,30 @@ time_text (double time_s)
                          : base_units_format_seconds (time_s);
 }
 
+/* As --tokens is written: "15T". (owned) */
+static char *
+tokens_text (double tokens)
+{
+  static const struct {
+    const char *unit;
+    double si;
+  } units[] = { { "T", 1e12 }, { "B", 1e9 }, { "M", 1e6 } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (units); i++)
+    if (tokens >= units[i].si)
+      return g_strdup_printf ("%.6g%s", tokens / units[i].si, units[i].unit);
+  return g_strdup_printf ("%.0f", tokens);
+}
+
 static void
 print_title (const CliRank *rank)
 {
   g_autofree char *deadline = time_text (rank->request.deadline_s);
+  g_autofree char *tokens = tokens_text (rank->request.tokens);
 
   printf ("Search points by %s, ", app_objective_name (rank->request.objective));
   if (rank->request.tokens > 0)
-    printf ("for %g tokens", rank->request.tokens);
+    printf ("for %s tokens", tokens);
   else
     printf ("for 10^12 tokens");
   if (isfinite (rank->request.deadline_s))
@@ -100,8 +117,8 @@ add_row (CliTable *table, guint place, const AppRanked *ranked, gboolean has_dea
   if (isnan (ranked->cost_usd))
     cli_table_cell (table, "%s", "unknown");
   else
-    cli_table_cell (table, "%.0f", ranked->cost_usd);
-  cli_table_cell (table, "%s", best->plan.layout_text);
+    cli_table_cell_owned (table, cli_format_usd (ranked->cost_usd));
+  cli_table_cell_owned (table, model_layout_shorten (best->plan.layout_text));
 }
 
 void

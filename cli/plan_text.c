@@ -1,6 +1,7 @@
 /* cli/plan_text.c - plans for people. */
 #include "cli/plan_text.h"
 
+#include "app/plan.h"
 #include "base/units.h"
 #include "cli/plan_json.h"
 
@@ -18,7 +19,54 @@ cli_format_risk (double risk)
   return g_strdup_printf ("%.1f %%", 100 * risk);
 }
 
+char *
+cli_format_usd (double usd)
+{
+  /* beyond what a count holds nobody counts */
+  return usd >= 0 && usd < 1e18 ? base_units_format_count ((guint64)(usd + 0.5))
+                                : g_strdup_printf ("%.3g", usd);
+}
+
+/* As plan lists it, whose own figure is off by up to 1e-4. */
+static gboolean
+is_listed (double risk)
+{
+  return risk <= APP_MAX_OOM_RISK + 1e-4;
+}
+
+const char *
+cli_risk_word (double risk)
+{
+  if (risk > APP_FITS_RISK)
+    return "does not fit";
+  return is_listed (risk) ? "fits" : "may not fit";
+}
+
 /* ---- one plan in full ---- */
+
+/* Three counts of the same GPU, and what to make of them. */
+static void
+print_memory (const DbPredictionRecord *p, const CliCommon *common)
+{
+  g_autofree char *risk = cli_format_risk (p->oom_risk);
+  gboolean listed = is_listed (p->oom_risk);
+  const char *on = !common->colored ? "" : listed ? "\033[32m" : p->fits ? "\033[33m" : "\033[31m";
+  const char *off = common->colored ? "\033[0m" : "";
+
+  printf ("memory  fullest GPU: peak %.1f of %.1f GiB usable (allocated %.1f, reserved %.1f)\n",
+          (double)p->peak_bytes / GIB, (double)p->usable_bytes / GIB,
+          (double)p->allocated_bytes / GIB, (double)p->reserved_bytes / GIB);
+  if (!common->quiet)
+    puts ("        (allocated: tensors; reserved: and the allocator's cache, which it gives back "
+          "when "
+          "memory is short;\n         peak: and the context and communicators, as the driver shows "
+          "it)");
+  printf ("risk    %s of running out of memory: %s%s%s%s\n", risk, on, cli_risk_word (p->oom_risk),
+          off,
+          listed    ? ""
+          : p->fits ? " (plan lists up to 10 %, or --max-oom-risk)"
+                    : "");
+}
 
 static void
 print_headline (const DbPlan *plan, const CliCommon *common)
@@ -28,27 +76,22 @@ print_headline (const DbPlan *plan, const CliCommon *common)
   g_autofree char *step = base_units_format_seconds (p->step_s);
   g_autofree char *low = base_units_format_seconds (p->step_s_p10);
   g_autofree char *high = base_units_format_seconds (p->step_s_p90);
-  g_autofree char *risk = cli_format_risk (p->oom_risk);
-  const char *on = common->colored ? (p->fits ? "\033[32m" : "\033[31m") : "";
-  const char *off = common->colored ? "\033[0m" : "";
+  g_autofree char *layout = model_layout_shorten (record->layout_text);
+  g_autofree char *price = cli_format_usd (p->cost_usd_per_1e12_tokens);
 
   printf ("%s on %" G_GINT64_FORMAT " × %s (%s), batch %" G_GINT64_FORMAT " × %" G_GINT64_FORMAT
           " tokens, profile %s, calibration %s\n",
           plan->model.name, record->gpus, plan->machine.gpu, plan->machine.name,
           record->global_batch, record->seq, record->profile, plan->calibration.name);
-  printf ("layout  %s\n\n", record->layout_text);
+  printf ("layout  %s\n\n", layout);
   printf ("step    %s   (8 in 10 between %s and %s)\n", step, low, high);
   printf ("rate    %.0f tokens/s/GPU, %.1f TFLOP/s/GPU, MFU %.1f %%\n", p->tokens_per_s_per_gpu,
           p->tflops_per_gpu, 100 * p->mfu);
-  printf (
-      "memory  peak %.1f of %.1f GiB usable (allocated %.1f, reserved %.1f); risk of running out "
-      "%s: %s%s%s\n",
-      (double)p->peak_bytes / GIB, (double)p->usable_bytes / GIB, (double)p->allocated_bytes / GIB,
-      (double)p->reserved_bytes / GIB, risk, on, p->fits ? "fits" : "does not fit", off);
+  print_memory (p, common);
   if (isfinite (p->cost_usd_per_1e12_tokens))
-    printf ("price   %.0f USD per 10^12 tokens at %.2f USD per GPU-hour (as of %s)\n",
-            p->cost_usd_per_1e12_tokens, record->usd_per_gpu_h,
-            plan->machine.price_as_of != NULL ? plan->machine.price_as_of : "an unknown date");
+    printf ("price   %s USD per 10^12 tokens at %.2f USD per GPU-hour (date: %s)\n", price,
+            record->usd_per_gpu_h,
+            plan->machine.price_as_of != NULL ? plan->machine.price_as_of : "unknown");
 }
 
 static void
@@ -189,7 +232,8 @@ static const char *const csv_headers[] = { "model",
                                            "oom_risk",
                                            "peak_bytes",
                                            "usable_bytes",
-                                           "cost_usd_per_1e12_tokens" };
+                                           "cost_usd_per_1e12_tokens",
+                                           "simulated_s" };
 
 CliTable *
 cli_plan_table_new (gboolean csv, gboolean with_price)
@@ -243,6 +287,10 @@ add_csv_row (CliTable *table, const DbPlan *plan)
     cli_table_cell (table, "%.17g", p->cost_usd_per_1e12_tokens);
   else
     cli_table_cell (table, "%s", "");
+  if (isfinite (p->simulated_s))
+    cli_table_cell (table, "%.17g", p->simulated_s);
+  else
+    cli_table_cell (table, "%s", "");
 }
 
 static void
@@ -275,7 +323,7 @@ cli_plan_table_add (CliTable *table, const DbPlan *plan, gboolean csv, gboolean 
     return;
   }
   cli_table_cell (table, "%" G_GINT64_FORMAT, record->rank);
-  cli_table_cell (table, "%s", record->layout_text);
+  cli_table_cell_owned (table, model_layout_shorten (record->layout_text));
   cli_table_cell_owned (table, base_units_format_seconds (p->step_s));
   cli_table_cell (table, "%s … %s", low, high);
   if (isfinite (p->simulated_s))
@@ -291,7 +339,7 @@ cli_plan_table_add (CliTable *table, const DbPlan *plan, gboolean csv, gboolean 
   if (!with_price)
     return;
   if (isfinite (p->cost_usd_per_1e12_tokens))
-    cli_table_cell (table, "%.0f", p->cost_usd_per_1e12_tokens);
+    cli_table_cell_owned (table, cli_format_usd (p->cost_usd_per_1e12_tokens));
   else
     cli_table_cell (table, "%s", "unknown");
 }

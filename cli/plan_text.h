@@ -13,4 +13,8 @@ CliTable *cli_plan_table_new (gboolean csv, gboolean with_price);
 void cli_plan_table_add (CliTable *table, const DbPlan *plan, gboolean csv, gboolean with_price);
 /* "<0.1 %", "4.9 %", ">99.9 %". Returns: (owned) */
 char *cli_format_risk (double risk);
+/* "2,371,793". Returns: (owned) */
+char *cli_format_usd (double usd);
+/* "fits" up to the risk that plan lists (10 %), "may not fit" up to one half, "does not fit". */
+const char *cli_risk_word (double risk);
 G_END_DECLS

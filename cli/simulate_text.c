@@ -56,14 +56,17 @@ print_headline (const AppSimulateResult *result, const AppSimulateRequest *reque
   g_autofree char *simulated = base_units_format_seconds (result->simulated_s);
   g_autofree char *step = base_units_format_seconds (step_s);
   g_autofree char *ops = base_units_format_count (play->op_count);
+  g_autofree char *layout = model_layout_shorten (plan->plan.layout_text);
 
   printf ("%s on %" G_GINT64_FORMAT " × %s, batch %" G_GINT64_FORMAT " × %" G_GINT64_FORMAT
           " tokens\n%s\n\n",
           plan->model.name, plan->plan.gpus, plan->machine.name, plan->plan.global_batch,
-          plan->plan.seq, plan->plan.layout_text);
-  printf ("step simulated %s, predicted %s (%+.2f %%); utilisation %.1f %%; %s ops of %u ranks%s\n",
-          simulated, step, 100 * (result->simulated_s / step_s - 1), 100 * play->utilisation, ops,
-          play->n_ranks, request->full ? "" : ", each for all that behave alike");
+          plan->plan.seq, layout);
+  printf (
+      "step simulated %s, predicted %s (%+.2f %%); utilisation %.1f %%; %s ops of %u rank%s%s\n",
+      simulated, step, 100 * (result->simulated_s / step_s - 1), 100 * play->utilisation, ops,
+      play->n_ranks, play->n_ranks == 1 ? "" : "s",
+      request->full ? "" : ", each for all that behave alike");
   if (result->runs > 1) {
     g_autofree char *low = base_units_format_seconds (result->step.p10);
     g_autofree char *high = base_units_format_seconds (result->step.p90);

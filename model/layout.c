@@ -106,6 +106,39 @@ append_stages (GString *text, const ModelLayout *layout)
     g_string_append_printf (text, "%s%u", i > 0 ? "+" : "", layout->stage_layers[i]);
 }
 
+/* A list of stages, "2+2+2+3": runs of three and more as "2x3". */
+static void
+append_short_stages (GString *text, const char *list, gsize length)
+{
+  g_autofree char *value = g_strndup (list, length);
+  g_auto (GStrv) parts = g_strsplit (value, "+", -1);
+  for (guint i = 0, next = 0; parts[i] != NULL; i = next) {
+    for (next = i + 1; parts[next] != NULL && g_str_equal (parts[next], parts[i]);)
+      next++;
+    gboolean is_run = next - i >= 3 && strchr (parts[i], 'x') == NULL;
+    for (guint j = i; j < (is_run ? i + 1 : next); j++)
+      g_string_append_printf (text, "%s%s", j > 0 ? "+" : "", parts[j]);
+    if (is_run)
+      g_string_append_printf (text, "x%u", next - i);
+  }
+}
+
+char *
+model_layout_shorten (const char *text)
+{
+  static const char key[] = "stages=";
+  const char *stages = g_str_has_prefix (text, key) ? text : strstr (text, ",stages=");
+  if (stages == NULL)
+    return g_strdup (text);
+  GString *out = g_string_new (NULL);
+  stages = strchr (stages, '=') + 1;
+  gsize length = strcspn (stages, ",");
+  g_string_append_len (out, text, stages - text);
+  append_short_stages (out, stages, length);
+  g_string_append (out, stages + length);
+  return g_string_free (out, FALSE);
+}
+
 static void
 append_overlaps (GString *text, const ModelLayout *layout, const ModelProfile *profile)
 {

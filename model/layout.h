@@ -178,6 +178,9 @@ gboolean model_layout_parse (ModelLayout *layout, const char *text, const ModelP
 /* Canonical text: every degree > 1 and every key that differs from its default, fixed order,
  * dp always last of the degrees; parses back to an equal layout. Returns: (owned) */
 char *model_layout_format (const ModelLayout *layout, const ModelProfile *profile);
+/* Such a @text for people: three and more equal stages in a row as one, stages=2x37+3+2. Parses back
+ * to the same layout. Returns: (owned) */
+char *model_layout_shorten (const char *text);
 /* "none", "selective:core_attn+mlp", "full:uniform:1". Returns: (owned) */
 char *model_recompute_format (const ModelRecompute *recompute);
 const char *model_schedule_name (ModelScheduleKind kind);

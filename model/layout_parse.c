@@ -180,25 +180,41 @@ parse_tp_sync (ParseState *state, const char *key, const char *value, gsize offs
   return TRUE;
 }
 
-/* "auto", or layers per virtual stage: "15+16+16+15". */
+/* "15", or "15x4" for four stages of 15 layers each, after @stages. */
+static gboolean
+parse_stage_run (GArray *stages, const char *part)
+{
+  g_auto (GStrv) words = g_strsplit (part, "x", 2);
+  guint64 layers = 0, times = 1;
+  if (words[0] == NULL || !base_units_parse_count (words[0], 1, MAX_DEGREE, &layers, NULL)
+      || (words[1] != NULL && !base_units_parse_count (words[1], 1, MAX_DEGREE, &times, NULL))
+      || stages->len + times > MAX_DEGREE)
+    return FALSE;
+  for (guint64 i = 0; i < times; i++) {
+    guint32 value = (guint32)layers;
+    g_array_append_val (stages, value);
+  }
+  return TRUE;
+}
+
+/* "auto", or layers per virtual stage: "15+16+16+15", "15+16x2+15". */
 static gboolean
 parse_stages (ParseState *state, const char *key, const char *value, gsize offset, GError **error)
 {
   if (g_str_equal (value, "auto"))
     return TRUE;
   g_auto (GStrv) parts = g_strsplit (value, "+", -1);
-  guint n = g_strv_length (parts);
-  if (n == 0)
-    return refuse (key, value, error, "'auto' or at least one layer per stage, as in 15+16+16+15");
-  state->layout->stage_layers = g_new (guint32, n);
-  state->n_stages = n;
-  for (guint i = 0; i < n; i++) {
-    guint64 layers;
-    if (!base_units_parse_count (parts[i], 1, MAX_DEGREE, &layers, NULL))
+  g_autoptr (GArray) stages = g_array_new (FALSE, FALSE, sizeof (guint32));
+  for (guint i = 0; parts[i] != NULL; i++)
+    if (!parse_stage_run (stages, parts[i]))
       return refuse (key, value, error,
-                     "'auto' or at least one layer per stage, as in 15+16+16+15");
-    state->layout->stage_layers[i] = (guint32)layers;
-  }
+                     "'auto' or at least one layer per stage, as in 15+16+16+15 or 15+16x2+15");
+  if (stages->len == 0)
+    return refuse (key, value, error,
+                   "'auto' or at least one layer per stage, as in 15+16+16+15 or 15+16x2+15");
+  state->n_stages = stages->len;
+  state->layout->stage_layers
+      = (guint32 *)(gpointer)g_array_free (g_steal_pointer (&stages), FALSE);
   return TRUE;
 }
 

@@ -97,7 +97,8 @@ test_not_found (void **state)
                        "no 'alnoe' among the testkind of the catalog: did you mean 'alone'?");
   assert_null (base_catalog_open (catalog, "testkind", "something", &far));
   assert_string_equal (far->message,
-                       "no 'something' among the testkind of the catalog: it has alone, both");
+                       "no 'something' among the testkind of the catalog: it has alone, both; "
+                       "a file is named by its path");
   /* A slug never leaves the folder of its kind. */
   assert_null (base_catalog_open (catalog, "testkind", "../testkind/alone", &path));
   assert_true (g_error_matches (path, BASE_CATALOG_ERROR, BASE_CATALOG_ERROR_NOT_FOUND));

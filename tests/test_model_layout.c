@@ -37,6 +37,7 @@ static const TextCase text_cases[] = {
     "pp=2,vpp=2,schedule=dualpipe,stages=3+4" },
   { "text/stages_auto", "pp=2,stages=auto", "pp=2" },
   { "text/stages", "stages=15+16+16+15,pp=4", "pp=4,stages=15+16+16+15" },
+  { "text/stages_in_runs", "pp=8,stages=5x2+6+4x5", "pp=8,stages=5+5+6+4+4+4+4+4" },
   { "text/kernels", "attn=unfused,dtype=fp8,cp_comm=a2a",
     "tp=1,attn=unfused,dtype=fp8,cp_comm=a2a" },
   { "text/tp_sync", "tp=8,tp_sync=0.5", "tp=8,tp_sync=0.5" },
@@ -150,6 +151,11 @@ static const RefusalCase refusal_cases[] = {
   { "refuses/stages_both_ways", "pp=2,schedule=dualpipe,stages=1+1+1+1", "expected pp = 2" },
   { "refuses/stages_zero", "pp=2,stages=0+2", "at least one layer per stage" },
   { "refuses/stages_empty_entry", "pp=2,stages=1+", "at least one layer per stage" },
+  { "refuses/stages_run_of_none", "pp=2,stages=1x0", "at least one layer per stage" },
+  { "refuses/stages_run_of_what", "pp=2,stages=1x", "at least one layer per stage" },
+  { "refuses/stages_run_of_runs", "pp=2,stages=1x1x2", "at least one layer per stage" },
+  { "refuses/stages_run_too_long", "pp=2,stages=1x1048576+1", "at least one layer per stage" },
+  { "refuses/stages_run_count", "pp=2,stages=1x3", "found 3 stages, expected pp·vpp = 2" },
   { "refuses/stages_word", "pp=2,stages=even", "'auto'" },
   { "refuses/attn", "attn=flush", "did you mean 'flash'" },
   { "refuses/dtype", "dtype=int8", "one of bf16" },
@@ -189,6 +195,25 @@ random_recompute (ModelRecompute *recompute, guint64 *at)
   if (recompute->kind == MODEL_RECOMPUTE_FULL) {
     recompute->method = (guint8)draw (at, 2);
     recompute->n = 1 + draw (at, 10);
+  }
+}
+
+/* Runs of three and more, wherever the stages stand; what is short stays. */
+static void
+test_shorten (void **state)
+{
+  static const struct {
+    const char *text, *want;
+  } cases[] = { { "tp=8,pp=4,stages=15+16+16+15", "tp=8,pp=4,stages=15+16+16+15" },
+                { "pp=8,stages=5+5+5+5+6+5+5+4,attn=fused", "pp=8,stages=5x4+6+5+5+4,attn=fused" },
+                { "pp=3,stages=2+2+2", "pp=3,stages=2x3" },
+                { "stages=1+22+22+22+2", "stages=1+22x3+2" },
+                { "tp=8,pp=2", "tp=8,pp=2" },
+                { "", "" } };
+  (void)state;
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++) {
+    g_autofree char *text = model_layout_shorten (cases[i].text);
+    assert_string_equal (text, cases[i].want);
   }
 }
 
@@ -268,11 +293,12 @@ test_dtype_sizes (void **state)
 int
 main (void)
 {
-  struct CMUnitTest tests[G_N_ELEMENTS (text_cases) + G_N_ELEMENTS (refusal_cases) + 4];
+  struct CMUnitTest tests[G_N_ELEMENTS (text_cases) + G_N_ELEMENTS (refusal_cases) + 5];
   guint n = 0;
   ADD_ROWS (text_cases, test_text);
   ADD_ROWS (refusal_cases, test_refusal);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_random_round_trips);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_shorten);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_defaults_are_the_contract);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_microbatches);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_dtype_sizes);

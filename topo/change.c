@@ -5,17 +5,22 @@
 #include <math.h>
 #include <string.h>
 
+static const double GIB = 1073741824.0;
+
 static const struct {
   const char *name;
   BaseDim dim;
   const char *example;
+  const char *unit; /* that of the note, and how much it is in SI */
+  double unit_si;
 } resources[TOPO_RESOURCE_N_KINDS] = {
-  [TOPO_RESOURCE_FLOPS] = { "flops", BASE_DIM_FLOP_PER_SECOND, "+20% or 1000TFLOP/s" },
-  [TOPO_RESOURCE_HBM] = { "hbm", BASE_DIM_BYTES, "+20% or 139.8GiB" },
-  [TOPO_RESOURCE_HBM_BW] = { "hbm_bw", BASE_DIM_BYTES_PER_SECOND, "+20% or 4.8TB/s" },
-  [TOPO_RESOURCE_NVLINK] = { "nvlink", BASE_DIM_BYTES_PER_SECOND, "+50% or 900GB/s" },
-  [TOPO_RESOURCE_NIC] = { "nic", BASE_DIM_BYTES_PER_SECOND, "+100% or 800Gb/s" },
-  [TOPO_RESOURCE_PRICE] = { "price", BASE_DIM_USD_PER_HOUR, "-10% or 2.50USD/h" },
+  [TOPO_RESOURCE_FLOPS]
+  = { "flops", BASE_DIM_FLOP_PER_SECOND, "+20% or 1000TFLOP/s", "TFLOP/s", 1e12 },
+  [TOPO_RESOURCE_HBM] = { "hbm", BASE_DIM_BYTES, "+20% or 139.8GiB", "GiB", 1073741824.0 },
+  [TOPO_RESOURCE_HBM_BW] = { "hbm_bw", BASE_DIM_BYTES_PER_SECOND, "+20% or 4.8TB/s", "GB/s", 1e9 },
+  [TOPO_RESOURCE_NVLINK] = { "nvlink", BASE_DIM_BYTES_PER_SECOND, "+50% or 900GB/s", "GB/s", 1e9 },
+  [TOPO_RESOURCE_NIC] = { "nic", BASE_DIM_BYTES_PER_SECOND, "+100% or 800Gb/s", "GB/s", 1e9 },
+  [TOPO_RESOURCE_PRICE] = { "price", BASE_DIM_USD_PER_HOUR, "-10% or 2.50USD/h", "USD/h", 1 },
 };
 
 const char *
@@ -63,6 +68,15 @@ read_percentage (const char *text, double *out_factor)
   return TRUE;
 }
 
+/* "80GB", "0.08TB": a decimal multiple, as capacities are advertised; bytes and GiB are meant. */
+static gboolean
+is_advertised (const char *text)
+{
+  gsize length = strlen (text);
+
+  return length > 2 && g_ascii_isalpha (text[length - 2]) && text[length - 2] != 'i';
+}
+
 static gboolean
 read_change (TopoResource resource, const char *text, TopoChange *out, GError **error)
 {
@@ -72,9 +86,10 @@ read_change (TopoResource resource, const char *text, TopoChange *out, GError **
   if (read_percentage (text, &out->factor))
     return TRUE;
   if (*text != '+' && *text != '-') {
-    if (resource == TOPO_RESOURCE_HBM && base_units_parse_bytes (text, &bytes, &local))
+    if (resource == TOPO_RESOURCE_HBM && base_units_parse_bytes (text, &bytes, &local)) {
       out->value = (double)bytes;
-    else if (resource != TOPO_RESOURCE_HBM)
+      out->name_gb = is_advertised (text) ? out->value / 1e9 : 0;
+    } else if (resource != TOPO_RESOURCE_HBM)
       base_units_parse (text, resources[resource].dim, &out->value, &local);
     if (out->value > 0)
       return TRUE;
@@ -156,22 +171,46 @@ refuse (TopoResource resource, const char *why, GError **error)
   return FALSE;
 }
 
+/* The GPU that is called by @name_gb: @gpu, else the first of the catalog; NULL: none. (borrowed) */
+static const TopoGpu *
+gpu_labelled (const TopoGpu *gpu, const TopoGpuTable *table, double name_gb)
+{
+  if (gpu->label_gb == name_gb)
+    return gpu;
+  for (guint i = 0; i < topo_gpu_table_size (table); i++)
+    if (topo_gpu_table_get (table, i)->label_gb == name_gb)
+      return topo_gpu_table_get (table, i);
+  return NULL;
+}
+
 /* The number on a card is a name, not its capacity. */
 static gboolean
-check_label (const TopoGpu *gpu, double bytes, GError **error)
+check_label (const TopoGpu *gpu, const TopoChange *hbm, const BaseCatalog *catalog, GError **error)
 {
-  if (!(gpu->label_gb > 0) || bytes != gpu->label_gb * 1e9)
+  g_autoptr (TopoGpuTable) table = NULL;
+  const TopoGpu *labelled = NULL;
+
+  if (!(hbm->name_gb > 0))
     return TRUE;
-  g_set_error (error, TOPO_ERROR, TOPO_ERROR_BAD_VALUE,
-               "hbm: %gGB is the label of '%s', which holds %.1fGiB usable bytes; write the bytes "
-               "meant in GiB (%gGB is %.1fGiB)",
-               gpu->label_gb, gpu->slug, (double)gpu->usable_bytes / 1073741824.0, gpu->label_gb,
-               bytes / 1073741824.0);
+  table = topo_gpu_table_new (catalog, error);
+  if (table == NULL)
+    return FALSE;
+  labelled = gpu_labelled (gpu, table, hbm->name_gb);
+  if (labelled == NULL)
+    return TRUE;
+  g_set_error (
+      error, TOPO_ERROR, TOPO_ERROR_BAD_VALUE,
+      "hbm: found '%gGB', which is the label of a card, not a capacity: read as decimal GB "
+      "it is %.1fGiB, read as GiB it is %.1fGB; '%s', called so, has %.1fGiB for a "
+      "program: write hbm=%.1fGiB, or hbm=%ge9B if the decimal number is meant",
+      hbm->name_gb, hbm->name_gb * 1e9 / GIB, hbm->name_gb * GIB / 1e9, labelled->slug,
+      (double)labelled->usable_bytes / GIB, (double)labelled->usable_bytes / GIB, hbm->name_gb);
   return FALSE;
 }
 
 gboolean
-topo_change_gpu (TopoGpu *gpu, const TopoChanges *changes, GError **error)
+topo_change_gpu (TopoGpu *gpu, const TopoChanges *changes, const BaseCatalog *catalog,
+                 GError **error)
 {
   const TopoChange *flops = &changes->of[TOPO_RESOURCE_FLOPS];
   const TopoChange *hbm = &changes->of[TOPO_RESOURCE_HBM];
@@ -186,7 +225,7 @@ topo_change_gpu (TopoGpu *gpu, const TopoChanges *changes, GError **error)
       gpu->peak_flop_per_s[i] *= flops->value > 0 ? flops->value / half : flops->factor;
   }
   if (is_changed (hbm)) {
-    if (!check_label (gpu, hbm->value, error))
+    if (!check_label (gpu, hbm, catalog, error))
       return FALSE;
     gpu->usable_bytes = (guint64)changed (hbm, (double)gpu->usable_bytes);
   }
@@ -294,8 +333,9 @@ topo_change_note (TopoMachine *machine, const TopoChanges *changes)
     machine->assumed = g_renew (char *, machine->assumed, n + 2);
     machine->assumed[n++]
         = change->value > 0
-              ? g_strdup_printf ("what_if.%s=%.6g: not what the machine's files say",
-                                 resources[i].name, change->value)
+              ? g_strdup_printf ("what_if.%s=%.6g %s: not what the machine's files say",
+                                 resources[i].name, change->value / resources[i].unit_si,
+                                 resources[i].unit)
               : g_strdup_printf ("what_if.%s=%+.6g%%: of what the machine's files say",
                                  resources[i].name, 100 * (change->factor - 1));
     machine->assumed[n] = NULL;

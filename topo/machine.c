@@ -184,7 +184,8 @@ load_machine (const BaseCatalog *catalog, const char *name, const char *gpu_name
   if (gpu == NULL)
     return NULL;
   if (changes != NULL
-      && (!topo_change_gpu (gpu, changes, error) || !topo_change_file (ini, changes, error))) {
+      && (!topo_change_gpu (gpu, changes, catalog, error)
+          || !topo_change_file (ini, changes, error))) {
     topo_gpu_free (gpu);
     return NULL;
   }

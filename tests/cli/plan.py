@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """plait plan as a user sweeps with it: whole through kill -9 and Ctrl-C, the same on any number of threads.
 
-usage: plan.py PLAIT kill|interrupt|terminate|threads|refuse
+usage: plan.py PLAIT kill|interrupt|terminate|threads|refuse|answers
 """
+import csv
+import io
 import json
+import math
 import os
 import signal
 import sqlite3
@@ -73,8 +76,11 @@ def interrupt(database="interrupt.db", strike=signal.SIGINT):
     known = points(database)
     check(f"{known} of {POINTS} search points are done and kept in {database}" in job.err and "the same command goes on" in job.err,
           f"interrupted: {job.err}")
-    check(len({(p["machine"], p["gpus"]) for p in json.loads(job.out)["plans"]}) == known, "what was done is not printed")
+    answer = json.loads(job.out)
+    check(len({(p["machine"], p["gpus"]) for p in answer["plans"]}) == known, "what was done is not printed")
     check(status(database) == [("interrupted",)], f"interrupted: the run is {status(database)}")
+    part = {key: answer["run"].get(key) for key in ("interrupted", "points_count", "points_done_count")}
+    check(part == {"interrupted": True, "points_count": POINTS, "points_done_count": known}, f"a part of the answer says of itself {part}")
     go_on(database)
 
 
@@ -116,4 +122,45 @@ def refuse():
     check(" yes " in done.stdout, f"deadline: {done.stdout[-300:]}")
 
 
-main(kill, interrupt, terminate, threads, refuse)
+def answers():
+    """What is said in one form is said in the others, and by plan as by predict."""
+    job = ["--model", "llama-3.1-70b", "--machine", "hgx-h100", "--gpus", "16", "--global-batch", "64", "--seq", "8192"]
+    plan = ["plan", *job, "--no-store"]
+    text, answer = run(plan, 1).stdout, json.loads(run([*plan, "--json"], 1).stdout)
+    check(answer["run"].get("interrupted") is False, "a whole answer does not say that it is whole")
+    misses = answer.get("misses", [])
+    check(misses and all(m["layout_text"] in text and m["gpus"] == 16 and m["need_bytes"] < m["peak_bytes"] for m in misses),
+          f"near misses in JSON: {misses}, as text: {text}")
+    check(all(note["note"] in text for note in answer.get("notes", [])) and "GPUs would do" in str(answer.get("notes")), "notes in JSON")
+    # a layout of a risk between a tenth and one half: the same figures, and the same word
+    near = misses[0]
+    predicted = run(["predict", *job, "--layout", near["layout_text"]]).stdout
+    one = json.loads(run(["predict", *job, "--json", "--layout", near["layout_text"]]).stdout)
+    check(0.1 < near["oom_risk"] < 0.5 and abs(one["oom_risk"] - near["oom_risk"]) < 1e-3 and one["peak_bytes"] == near["peak_bytes"],
+          f"plan: {near}, predict: {one['oom_risk']}, {one['peak_bytes']}")
+    check("may not fit" in text and "may not fit" in predicted and "plan lists up to 10 %" in predicted, f"the words differ: {text}{predicted}")
+    limit = f"{math.ceil(100 * near['oom_risk'])}%"
+    check(f"--max-oom-risk {limit} lists it" in text, "what would list it")
+    run([*plan, "--max-oom-risk", limit])
+    # illegal layouts: the rule that is broken, as predict has it
+    illegal = run([*plan, "--layout", "tp=3"], 1).stdout
+    rule = run(["predict", *job, "--layout", "tp=3"], 2).stderr.strip().removeprefix("plait: layout: ")
+    check(rule in illegal and "gpus_not_divisible" in illegal, f"predict says {rule}, plan {illegal}")
+    # CSV has what JSON has
+    tiny = ["plan", "--model", "tiny", "--machine", "hgx-h100", "--gpus", "8", "--no-store", "--keep", "3", "--simulate", "2"]
+    rows = list(csv.DictReader(io.StringIO(run([*tiny, "--csv"]).stdout)))
+    plans = json.loads(run([*tiny, "--json"]).stdout)["plans"]
+    check([r.get("simulated_s") for r in rows] == [f"{p['simulated_s']:.17g}" if "simulated_s" in p else "" for p in plans], f"CSV: {rows}")
+    for words in (tiny, ["models"], ["query", "select 1"]):
+        done = run([*words, "--json", "--csv"], 2)
+        check("--json and --csv" in done.stderr and json.loads(done.stdout)["error"]["code"] == 2, f"both forms: {done.stderr}")
+    # a limit of 0 is held to the least risk that is told apart
+    edge = ["plan", "--model", "llama-3.1-8b", "--machine", "hgx-h100", "--gpus", "8", "--global-batch", "64", "--seq", "8192", "--no-store",
+            "--json", "--keep", "all", "--simulate", "0", "--max-oom-risk"]
+    none, least = (json.loads(run([*edge, limit]).stdout)["plans"] for limit in ("0", "0.05%"))
+    check(none == least and max(p["oom_risk"] for p in none) > 0, f"{len(none)} plans at 0, {len(least)} at the least risk shown")
+    tokens = run([*tiny[:-4], "--tokens", "1.5T", "--top", "1"]).stdout
+    check("for 1.5T tokens" in tokens, f"tokens: {tokens[-300:]}")
+
+
+main(kill, interrupt, terminate, threads, refuse, answers)

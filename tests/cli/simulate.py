@@ -4,8 +4,10 @@
 usage: simulate.py PLAIT
 """
 import json
+import os
+import subprocess
 
-from cli_test import answer, check, main, run
+from cli_test import PLAIT, answer, check, main, run
 
 JOB = ["simulate", "--model", "llama-3.1-8b", "--machine", "hgx-h100", "--gpus", "16", "--seq", "2048"]
 PLAIN = [*JOB, "--global-batch", "64", "--layout", "tp=2,sp=1,pp=2,dp=4"]
@@ -80,13 +82,63 @@ def trace():
     refused([*PLAIN, "--trace", "absent/trace.json"], "absent/trace.json", "No such file")
 
 
+def best(*words):
+    """Of a stored plan, played again: what it was said to take when it was made."""
+    plans = json.loads(run(["plan", "--global-batch", "8", "--quiet", "--json", "--simulate", "1", "--keep", "1", *words]).stdout)["plans"]
+    plan = max(plans, key=lambda p: p["tokens_per_s_per_gpu"] * p["gpus"])
+    one = answer(["simulate", "best"])
+    check(one["layout_text"] == plan["layout_text"] and one["simulated_s"] == plan["simulated_s"] and one["step_s"] == plan["step_s"],
+          f"{' '.join(words)}: simulate best takes {one['simulated_s']} s, was {plan['simulated_s']}")
+    return plan
+
+
 def changed_machine():
-    """A plan made for a changed machine is not played on the unchanged one."""
-    plan = ["plan", *JOB[1:], "--global-batch", "64", "--layout", "tp=2,pp=2", "--quiet"]
-    run([*plan, "--what-if", "nic=-50%"])
-    refused(["simulate", "best"], "what_if.nic", "machine file")
-    run(["simulate", "best", "--machine", "hgx-h100"])
+    """A plan made for a changed machine is played on that, unless --machine says which."""
+    job = ["--model", "llama-3.1-8b", "--machine", "hgx-h100", "--gpus", "16", "--seq", "2048", "--layout", "tp=2,pp=2"]
+    plan = best(*job, "--what-if", "nic=-50%")
     check("what_if.nic" in run(["show", "best"]).stdout, "show says nothing of the change")
+    now = answer(["simulate", "best", "--machine", "hgx-h100"])
+    check(now["simulated_s"] < plan["simulated_s"], f"half the NIC takes {plan['simulated_s']} s, the whole {now['simulated_s']}")
+    other = answer(["simulate", "best", "--what-if", "nic=+0%"])
+    check(other["simulated_s"] == now["simulated_s"], f"--what-if beside a plan: {other['simulated_s']} s, unchanged {now['simulated_s']}")
+    run(["predict", *job, "--what-if", "hbm=-75%", "--global-batch", "8", "--db", "plait.db", "--quiet"], 1)
+    check("What lowers the risk" in run(["show", "best"]).stdout, "no fixes for a plan of a changed machine")
 
 
-main(schedules, orders, ranks, trace, changed_machine)
+def live():
+    """This host as the machine, as plan and predict know it."""
+    plan = best("--model", "tiny", "--machine", "live", "--gpus", "1,2", "--profile", "plait")
+    check("not worked out" not in run(["show", "best"]).stderr, "show best finds no fixes on a live machine")
+    direct = answer(["simulate", "--model", "tiny", "--machine", "live", "--gpus", "2", "--profile", "plait", "--layout", "mbs=2"])
+    check(direct["simulated_s"] > 0, f"played {direct}")
+    sizes = answer(["collective", "--machine", "live", "--ranks", "2", "--bytes", "1MiB"])["sizes"]
+    check(sizes[0]["time_s"] > 0 and plan["machine"] == "live", f"collective: {sizes}")
+    check(answer(["machines", "--machine", "live"])["name"] == "live", "machines does not know this host")
+    steps = answer(["shard", "--shape", "1024x1024", "--mesh", "2", "--placements", "S(0)", "--to", "R", "--machine", "live"])["redistribute"]
+    check(steps["time_s"] > 0, f"shard on this host: {steps}")
+    compared = run(["compare", "best", "1", "--csv"]).stdout
+    check(f"simulated,{plan['simulated_s']:.17g}," in compared.replace('"', ""), f"compare: {compared}")
+
+
+def files():
+    """A plan keeps its model; a machine's file is looked up again, and must be what it was."""
+    model = run(["models", "--model", "tiny"]).stdout.replace("layers = 8", "layers = 6").replace("count = 8", "count = 6")
+    machine = run(["topo", "hgx-h100", "--ini"]).stdout
+    for name, text in (("mine.ini", model), ("node.ini", machine)):
+        with open(name, "w") as file:
+            file.write(text)
+    best("--model", "./mine.ini", "--machine", "./node.ini", "--gpus", "8")
+    before = answer(["simulate", "best"])
+    os.remove("mine.ini")
+    check(answer(["simulate", "best"]) == before and before["model"] == "mine", "without its file the model is another")
+    dry = subprocess.run([PLAIT, "exec", "best", "--dry-run"], capture_output=True, text=True, timeout=60)
+    check("mine" not in dry.stderr, f"exec best without the model's file: {dry.stderr}")
+    with open("node.ini", "w") as file:
+        file.write(machine.replace("nic_rate = 400Gb/s", "nic_rate = 200Gb/s").replace("50GB/s", "25GB/s"))
+    refused(["simulate", "best"], "'node' is not what it was", "plan again", "--machine")
+    check("is not what it was" in run(["show", "best"]).stderr, "show best seeks fixes on another machine")
+    os.remove("node.ini")
+    refused(["simulate", "best"], "node.ini", "No such file")
+
+
+main(schedules, orders, ranks, trace, changed_machine, live, files)

@@ -20,6 +20,13 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   fuzz_require (model_layout_parse (&again, written, &profile, NULL));
   g_autofree char *rewritten = model_layout_format (&again, &profile);
   fuzz_require (g_str_equal (written, rewritten));
+  /* the form for people says the same */
+  g_auto (ModelLayout) brief = { 0 };
+  g_autofree char *shortened = model_layout_shorten (written);
+  fuzz_require (strlen (shortened) <= strlen (written));
+  fuzz_require (model_layout_parse (&brief, shortened, &profile, NULL));
+  g_autofree char *spelt_out = model_layout_format (&brief, &profile);
+  fuzz_require (g_str_equal (written, spelt_out));
   fuzz_require (layout.tp_sync == again.tp_sync && layout.zero == again.zero);
   return 0;
 }
