@@ -2,8 +2,9 @@
  *
  * The rows have no column for it; recipes give Megatron-LM's words in the notes:
  * "cuda_graph_impl=transformer_engine; cuda_graph_scope=attn+moe_router; moe_a2a_overlap=True". Whole
- * iterations are either the impl or, in older releases, the scope. A row that says nothing captured
- * and overlapped nothing.
+ * iterations are either the impl or, in older releases, the scope. torchtitan's word is "async TP"
+ * (enable_async_tensor_parallel). A row that says nothing captured nothing, and overlapped what its
+ * framework overlaps unasked.
  */
 #include "app/validate-private.h"
 
@@ -38,4 +39,5 @@ validate_read_recipe (ValidateCase *c)
   c->layout.overlap_ep
       = c->layout.ep > 1
         && (strstr (notes, "moe_a2a_overlap=True") != NULL || strstr (notes, "EP overlap") != NULL);
+  c->layout.overlap_tp |= c->layout.tp > 1 && strstr (notes, "async TP") != NULL;
 }

@@ -419,6 +419,22 @@ matches (char *const *patterns, const char *text)
   return most;
 }
 
+/* Patterns of notes: one that does not begin with "!" matches, if there are such, and none behind a
+ * "!" does. Notes that are not there say nothing. */
+static gboolean
+notes_fit (char *const *patterns, const char *notes)
+{
+  gboolean has_wanted = FALSE;
+  const char *text = notes != NULL ? notes : "";
+  for (guint i = 0; patterns[i] != NULL; i++) {
+    char *const unwanted[] = { patterns[i][0] == '!' ? patterns[i] + 1 : NULL, NULL };
+    has_wanted |= unwanted[0] == NULL;
+    if (unwanted[0] != NULL && matches (unwanted, text))
+      return FALSE;
+  }
+  return !has_wanted || matches (patterns, text);
+}
+
 #define MORE_THAN_A_LABEL 1000u
 
 /* How many of the three the profile speaks of, and then how much of the label its pattern spells
@@ -436,7 +452,7 @@ likeness (BaseIni *ini, const char *framework, const char *generation, const cha
     return 0;
   if (by_generation && (generation == NULL || !matches (generations, generation)))
     return 0;
-  if (by_notes && (notes == NULL || !matches (patterns, notes)))
+  if (by_notes && !notes_fit (patterns, notes))
     return 0;
   return (1u + by_generation + by_notes) * MORE_THAN_A_LABEL + MIN (length, MORE_THAN_A_LABEL - 1);
 }

@@ -27,7 +27,8 @@ typedef struct {
   char *calibration;  /* (owned) profile whose fitted numbers hold for this one: usually its own */
   char **frameworks;  /* (owned) glob patterns of framework labels in measured rows */
   char **generations; /* (owned) of GPUs on which these rows ran; empty: any */
-  char **notes;       /* (owned) glob patterns, one of which the row's notes match; empty: any */
+  char **notes; /* (owned) glob patterns, one of which the row's notes match, and none behind a
+                         "!"; empty: any */
 
   /* kernels */
   gboolean fused_norm;       /* norm keeps input and output only; unfused keeps fp32 copies too */

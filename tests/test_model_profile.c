@@ -78,7 +78,9 @@ typedef struct {
 } RunCase;
 
 static const RunCase run_cases[] = {
-  { "run/old_loss_on_hopper", "torchtitan", "hopper", "", "torchtitan-2024" },
+  { "run/old_loss_on_hopper", "torchtitan", "hopper", "with torch.compile", "torchtitan-2024" },
+  { "run/not_compiled", "torchtitan", "hopper", "eager; FSDP 8", "torchtitan-2024-eager" },
+  { "run/says_nothing", "torchtitan", "ampere", "", "torchtitan-2024-eager" },
   { "run/new_loss_on_blackwell", "torchtitan", "blackwell", "", "torchtitan" },
   { "run/plain_hugging_face", "DeepSpeed", "hopper", "plain HF kernels", "deepspeed-hf" },
   { "run/liger", "DeepSpeed", "hopper", "with LIGER kernels", "deepspeed-hf-liger" },
