@@ -176,7 +176,7 @@ static const CostKey step_keys[] = {
   BYTES ("score_backward", CostStepNumbers, score_backward_bytes, 1000),
   RATIO ("moe_host", CostStepNumbers, moe_host_factor, 0, 100),
   TIME ("expert_host", CostStepNumbers, expert_host_s, 1),
-  OPTIONAL ("host_forward", CostStepNumbers, host_forward_share, 0, 1, 0.5),
+  OPTIONAL ("host_forward", CostStepNumbers, host_forward_share, 0, 1, 1.0 / 3),
   OPTIONAL ("host_wait", CostStepNumbers, host_wait_ratio, 0, 1, 0),
   RATIO ("interference", CostStepNumbers, interference_ratio, 0, 2),
   RATIO ("graph_layer", CostStepNumbers, graph_layer_ratio, 0, 1),

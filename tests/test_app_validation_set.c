@@ -32,7 +32,9 @@ tables_of (const char *name)
 static gboolean
 is_flag (const char *note)
 {
-  return g_str_equal (note, "liger") || g_str_equal (note, "optimizer states on cpu")
+  static const char *const words[]
+      = { "liger", "optimizer states on cpu", "compile", "async TP", NULL };
+  return g_strv_contains (words, note)
          || (strchr (note, '=') != NULL && strchr (note, ' ') == NULL);
 }
 
