@@ -12,6 +12,8 @@
  * the last row, as half a document is none. */
 #define CHUNK_ROWS 1000
 
+#define MAX_TIMEOUT_S 1e9 /* 32 years: whoever wants more wants none */
+
 typedef struct {
   const CliCommon *common;
   CliTable *table;
@@ -214,9 +216,9 @@ ask_timeout (const char *text, double *out_s, GError **error)
     return;
   if (!base_units_parse (text, BASE_DIM_SECONDS, out_s, error))
     g_prefix_error (error, "--timeout: ");
-  else if (!(*out_s > 0) || *out_s > 1e9)
-    g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "--timeout: found '%s', expected above 0",
-                 text);
+  else if (!(*out_s > 0) || *out_s > MAX_TIMEOUT_S)
+    g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
+                 "--timeout: found '%s', expected above 0 and up to %gs", text, MAX_TIMEOUT_S);
 }
 
 static CliExit
