@@ -172,7 +172,7 @@ stopped (const Output *out, const char *timeout)
   return cli_fail_as (out->common, CLI_NO, message);
 }
 
-/* The end of an answer that is whole. What cannot be written is said on stderr alone. */
+/* The end of an answer that is whole. If it cannot be read back, that is said on stderr alone. */
 static CliExit
 print_rest (Output *out)
 {
@@ -180,13 +180,11 @@ print_rest (Output *out)
 
   if (out->common->json && !cli_spool_add (&out->json, out->rows > 0 ? "\n]\n" : "]\n", &error))
     return cli_fail (out->common, error);
-  if (out->common->json)
-    cli_spool_print (&out->json, stdout, &error);
-  else if (!out->common->csv)
+  if (!out->common->json && !out->common->csv)
     cli_table_print (out->table, stdout, FALSE);
-  if (error == NULL && fflush (stdout) == 0 && !ferror (stdout))
+  if (!out->common->json || cli_spool_print (&out->json, stdout, &error))
     return CLI_DONE;
-  fprintf (stderr, "plait: %s\n", error != NULL ? error->message : "cannot write the answer");
+  fprintf (stderr, "plait: %s\n", error->message);
   return CLI_ENVIRONMENT;
 }
 

@@ -73,9 +73,18 @@ def documents():
                                                                                       f"{done.stderr}")
 
 
+def full_disk():
+    """No command says that it is done where its answer is not whole."""
+    for words in (["--version"], ["help", "plan"], ["models"], ["topo", "hgx-h100", "--json"], ["predict", "--model", "tiny", "--machine", "hgx-h100", "--gpus", "8", "--csv"],
+                  ["plan", "--model", "tiny", "--machine", "hgx-h100", "--gpus", "8", "--no-store", "--quiet", "--json"]):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([PLAIT, *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        check(done.returncode == 3 and "cannot write the answer" in done.stderr, f"{words}, disk full: exit {done.returncode}, {done.stderr}")
+
+
 def fill():
     os.environ["PLAIT_DB"] = os.path.join(os.getcwd(), "q.db")
     run(["predict", "--model", "tiny", "--machine", "hgx-h100", "--gpus", "1", "--db", "q.db", "--layout", "tp=1"])
 
 
-main(fill, times, signals, documents)
+main(fill, times, signals, documents, full_disk)
