@@ -91,6 +91,7 @@ add_curves (GString *text, const TopoMachine *machine)
 char *
 app_record_machine_whole (const TopoMachine *machine)
 {
+  const TopoGpu *gpu = machine->gpu;
   g_autofree char *content = app_record_machine_content (machine);
   g_autoptr (GString) text = g_string_new (NULL);
   g_autofree char *hash = NULL;
@@ -98,6 +99,10 @@ app_record_machine_whole (const TopoMachine *machine)
   g_string_append_printf (text, "p2p=%d\nlinks_per_gpu=%u\nnvls_from_gpus=%u\nrails=%u\n",
                           (int)machine->p2p, machine->links_per_gpu, machine->nvls_from_gpus,
                           machine->rails);
+  g_string_append_printf (text, "generation=%s\ncompute_capability=%s\n",
+                          gpu->generation != NULL ? gpu->generation : "unknown",
+                          gpu->compute_capability != NULL ? gpu->compute_capability : "unknown");
+  add (text, "c2c_bytes_per_s", gpu->has_c2c ? gpu->c2c_bytes_per_s : 0);
   add (text, "inter_socket_bytes_per_s", machine->inter_socket_bytes_per_s);
   add (text, "oversubscription_ratio", machine->oversubscription_ratio);
   add (text, "direct_link_bytes_per_s", machine->direct_link_bytes_per_s);
