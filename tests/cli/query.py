@@ -43,10 +43,18 @@ def times():
         query("select 1", "--timeout", bad, expect=2)
 
 
+def catches(job, number):
+    """Whether the process has begun to catch a signal, by the mask that the kernel shows."""
+    with open(f"/proc/{job.pid}/status", encoding="utf-8") as status:
+        mask = next(line.split()[1] for line in status if line.startswith("SigCgt:"))
+    return int(mask, 16) >> (number - 1) & 1 != 0
+
+
 def signals():
     for strike in (signal.SIGINT, signal.SIGTERM):
         job = subprocess.Popen([PLAIT, "query", ENDLESS, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(0.3)
+        while job.poll() is None and not catches(job, strike):
+            time.sleep(0.01)
         job.send_signal(strike)
         job.stdout, job.stderr = job.communicate(timeout=30)
         check(job.returncode == 1, f"{strike.name}: exit {job.returncode}")
