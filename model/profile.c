@@ -283,7 +283,8 @@ model_profile_format (const ModelProfile *profile)
   for (guint dtype = 0; dtype < MODEL_DTYPE_N_KINDS; dtype++) {
     ModelStates states = model_profile_states (profile, (ModelDtype)dtype);
     for (guint i = 0; i < G_N_ELEMENTS (state_keys); i++)
-      g_string_append_printf (text, "%s.%s=%.17g\n", model_dtype_names[dtype], state_keys[i].key,
+      g_string_append_printf (text, "%s.%s=%.17g\n", model_dtype_name ((ModelDtype)dtype),
+                              state_keys[i].key,
                               *(double *)G_STRUCT_MEMBER_P (&states, state_keys[i].offset));
   }
   return g_string_free (text, FALSE);
