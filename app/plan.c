@@ -345,10 +345,12 @@ run_hash (const AppPlanResult *result, const AppPlanPoints *points)
   for (guint i = 0; i < points->settings->len; i++) {
     const AppSetting *setting = g_ptr_array_index (points->settings, i);
     g_autofree char *model = model_arch_to_ini (setting->arch);
-    g_autofree char *machine = app_record_machine_content (setting->machine);
+    g_autofree char *machine = app_record_machine_whole (setting->machine);
+    g_autofree char *profile = model_profile_format (setting->profile);
     g_autofree char *calibration = cost_calibration_hash (setting->calibration);
 
-    g_string_append_printf (text, "\n%s\n%s\n%s", model, machine, calibration);
+    g_string_append_printf (text, "\n%s\n%s\n%g\n%s\n%s", model, machine,
+                            setting->machine->price_usd_per_gpu_hour, profile, calibration);
   }
   hash = base_hash_text (text->str);
   g_string_free (text, TRUE);

@@ -31,33 +31,6 @@ keep_array (DbPlan *plan, gsize count, gsize size)
   return array;
 }
 
-/* The facts of a machine that predictions depend on, as "key=value" lines: its identity. */
-char *
-app_record_machine_content (const TopoMachine *machine)
-{
-  const TopoGpu *gpu = machine->gpu;
-  GString *text = g_string_new (NULL);
-
-  g_string_append_printf (
-      text, "gpu=%s\nsm_count=%u\nhbm_bytes_per_s=%.17g\nusable_bytes=%" G_GUINT64_FORMAT "\n",
-      gpu->slug, gpu->sm_count, gpu->hbm_bytes_per_s, gpu->usable_bytes);
-  for (guint i = 0; i < TOPO_DTYPE_N_KINDS; i++)
-    g_string_append_printf (text, "peak_flop_per_s.%s=%.17g\n", topo_dtype_name ((TopoDtype)i),
-                            gpu->peak_flop_per_s[i]);
-  g_string_append_printf (
-      text, "gpus_per_node=%u\ndomain_size=%u\nwiring=%d\ndirect=%s\ndirect_bytes_per_s=%.17g\n",
-      machine->gpus_per_node, machine->domain_size, (int)machine->wiring,
-      topo_link_kind_name (machine->direct), machine->direct_bytes_per_s);
-  g_string_append_printf (text, "nvls=%d\npcie_generation=%u\npcie_bytes_per_s=%.17g\nfabric=%s\n",
-                          machine->nvls, machine->pcie_generation, machine->pcie_bytes_per_s,
-                          topo_fabric_name (machine->fabric));
-  for (guint i = 0; i < machine->n_nics; i++)
-    g_string_append_printf (text, "nic=%.17g gpus %" G_GINT64_MODIFIER "x\n",
-                            machine->nics[i].bytes_per_s, machine->nics[i].gpus);
-  g_string_append_printf (text, "power_limit_ratio=%.17g\n", machine->power_limit_ratio);
-  return g_string_free (text, FALSE);
-}
-
 /* @with_content: the texts that identify the inputs in a database. */
 static void
 fill_inputs (DbPlan *plan, const AppProblem *problem, gboolean with_content)
@@ -67,7 +40,7 @@ fill_inputs (DbPlan *plan, const AppProblem *problem, gboolean with_content)
 
   plan->machine = (DbMachineRecord){
     .name = keep (plan, machine->slug),
-    .content = with_content ? keep_owned (plan, app_record_machine_content (machine)) : "",
+    .content = with_content ? keep_owned (plan, app_record_machine_whole (machine)) : "",
     .gpu = keep (plan, machine->gpu->slug),
     .gpus_per_node = machine->gpus_per_node,
     .usd_per_gpu_h = machine->price_usd_per_gpu_hour,

@@ -15,8 +15,12 @@ DbPlan *app_record_plan (const AppProblem *problem, const ModelLayout *layout,
 DbPlan *app_record_next_plan (const AppProblem *problem, const ModelLayout *layout,
                               const CostPrediction *prediction, gint64 rank);
 
-/* The facts of a machine that predictions depend on, as lines of text: its identity. (owned) */
+/* The main facts of a machine, as "key=value" lines: what a calibration made on it is known by, whatever
+ * was measured or noted since. (owned) */
 char *app_record_machine_content (const TopoMachine *machine);
+/* The same with a last line "details=HASH" of all else that predictions depend on (rates of single
+ * links, places, the spine, measured curves): what a plan is known by. (owned) */
+char *app_record_machine_whole (const TopoMachine *machine);
 
 /* Stores the inputs of @plan and fills in their ids; the ids of plans with the same inputs are
  * the same. */

@@ -117,9 +117,10 @@ gboolean
 app_stored_plan_is_of_machine (const DbPlan *plan, const TopoMachine *machine, const char *else_do,
                                GError **error)
 {
-  g_autofree char *now = app_record_machine_content (machine);
+  g_autofree char *now = app_record_machine_whole (machine);
 
-  if (g_str_equal (now, plan->machine.content))
+  /* plans of before the last line was stored are known by the others */
+  if (g_str_has_prefix (now, plan->machine.content))
     return TRUE;
   g_set_error (
       error, APP_ERROR, APP_ERROR_USAGE,

@@ -497,6 +497,8 @@ const CliVerb cli_plan = {
     "among those whose risk of running out of memory is acceptable.\n"
     "Lists and ranges search every combination; the search points are then ranked. A stopped\n"
     "search goes on where it was when the same command is given again.\n"
-    "Exit code 1: nothing fits (the nearest misses are shown), or nothing meets --deadline.",
+    "Exit code 1: nothing fits (the nearest misses are shown), nothing meets --deadline, or it "
+    "was\n"
+    "stopped by Ctrl-C or SIGTERM.",
   .run = run,
 };

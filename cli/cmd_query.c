@@ -12,6 +12,8 @@
  * the last row, as half a document is none. */
 #define CHUNK_ROWS 1000
 
+#define MAX_TIMEOUT_S 1e9 /* 32 years: whoever wants more wants none */
+
 typedef struct {
   const CliCommon *common;
   CliTable *table;
@@ -170,7 +172,7 @@ stopped (const Output *out, const char *timeout)
   return cli_fail_as (out->common, CLI_NO, message);
 }
 
-/* The end of an answer that is whole. What cannot be written is said on stderr alone. */
+/* The end of an answer that is whole. If it cannot be read back, that is said on stderr alone. */
 static CliExit
 print_rest (Output *out)
 {
@@ -178,13 +180,11 @@ print_rest (Output *out)
 
   if (out->common->json && !cli_spool_add (&out->json, out->rows > 0 ? "\n]\n" : "]\n", &error))
     return cli_fail (out->common, error);
-  if (out->common->json)
-    cli_spool_print (&out->json, stdout, &error);
-  else if (!out->common->csv)
+  if (!out->common->json && !out->common->csv)
     cli_table_print (out->table, stdout, FALSE);
-  if (error == NULL && fflush (stdout) == 0 && !ferror (stdout))
+  if (!out->common->json || cli_spool_print (&out->json, stdout, &error))
     return CLI_DONE;
-  fprintf (stderr, "plait: %s\n", error != NULL ? error->message : "cannot write the answer");
+  fprintf (stderr, "plait: %s\n", error->message);
   return CLI_ENVIRONMENT;
 }
 
@@ -214,9 +214,9 @@ ask_timeout (const char *text, double *out_s, GError **error)
     return;
   if (!base_units_parse (text, BASE_DIM_SECONDS, out_s, error))
     g_prefix_error (error, "--timeout: ");
-  else if (!(*out_s > 0) || *out_s > 1e9)
-    g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "--timeout: found '%s', expected above 0",
-                 text);
+  else if (!(*out_s > 0) || *out_s > MAX_TIMEOUT_S)
+    g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
+                 "--timeout: found '%s', expected above 0 and up to %gs", text, MAX_TIMEOUT_S);
 }
 
 static CliExit

@@ -48,6 +48,16 @@ help (int argc, char **argv)
   return verb->run (verb, 2, help_argv);
 }
 
+/* An answer that did not reach its reader is none, whatever the command made of it. */
+static CliExit
+finish (CliExit code)
+{
+  if (fflush (stdout) == 0 && !ferror (stdout))
+    return code;
+  fputs ("plait: cannot write the answer: standard output is full or closed\n", stderr);
+  return code == CLI_USAGE ? code : CLI_ENVIRONMENT;
+}
+
 int
 main (int argc, char **argv)
 {
@@ -62,16 +72,16 @@ main (int argc, char **argv)
   }
   if (g_str_equal (argv[1], "--help") || g_str_equal (argv[1], "-h")) {
     print_usage (stdout);
-    return CLI_DONE;
+    return finish (CLI_DONE);
   }
   if (g_str_equal (argv[1], "--version")) {
     puts ("plait " PLAIT_VERSION);
-    return CLI_DONE;
+    return finish (CLI_DONE);
   }
   if (g_str_equal (argv[1], "help"))
-    return help (argc, argv);
+    return finish (help (argc, argv));
   verb = cli_verb_find (argv[1]);
   if (verb == NULL)
     return unknown_command (argv[1]);
-  return verb->run (verb, argc - 1, argv + 1);
+  return finish (verb->run (verb, argc - 1, argv + 1));
 }

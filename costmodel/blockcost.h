@@ -11,11 +11,10 @@
  *       and all-to-alls show in full.
  *   ep  t · (1 - profile.overlap_ep_ratio); with overlap_ep only what is longer than the compute of
  *       the block's forward or backward.
- * A pass of a block lasts at least as long as the host takes to launch it: host_forward_share
- * of host_layer_s forward, the rest backward, and as much again for recomputed ops as forward took
- * for them;
- * MoE blocks moe_host_factor times that and expert_host_s per local expert on top. All of it grows
- * by host_wait_ratio for every rank of the TP group beyond the first.
+ * A pass of a block lasts at least as long as the host takes to launch it: host_forward_share of
+ * host_layer_s forward, the rest backward, and as much again for recomputed ops as forward took for
+ * them; MoE blocks moe_host_factor times that and expert_host_s per local expert on top. All of it
+ * grows by host_wait_ratio for every rank of the TP group beyond the first.
  * Source: reference "time-model" §3.4, §3.8, §3.9, §3.12.
  */
 #pragma once

@@ -118,9 +118,9 @@ typedef struct {
 } LowerGemm;
 /* C = A · Bᵀ into @outs (one or several tensors that lie side by side in the columns). */
 void lower_gemm (Lower *b, const LowerGemm *gemm, guint32 input, const guint32 *outs, guint n_outs);
-/* Casts @x to the dtype of GEMMs where the layout quantizes, else returns @x. */
 /* A kernel that copies @x: the copy. */
 guint32 lower_copy (Lower *b, guint32 x, const char *name);
+/* Casts @x to the dtype of GEMMs where the layout quantizes, else returns @x. */
 guint32 lower_quantize (Lower *b, guint32 x);
 /* Row-parallel sum: all-reduce, or reduce-scatter with sequence parallelism. */
 guint32 lower_reduce (Lower *b, guint32 partial, const char *name, guint64 columns, double sync);

@@ -253,6 +253,43 @@ model_profile_states (const ModelProfile *profile, ModelDtype dtype)
   return own != NULL ? *own : plain_states (profile);
 }
 
+static double
+key_value (const KeyFacts *facts, const ModelProfile *profile)
+{
+  gconstpointer field = G_STRUCT_MEMBER_P (profile, facts->offset);
+  switch (facts->kind) {
+  case KEY_SWITCH:
+    return *(const gboolean *)field;
+  case KEY_BYTES:
+    return *(const double *)field;
+  case KEY_COUNT64:
+    return (double)*(const guint64 *)field;
+  case KEY_COUNT32:
+    return *(const guint32 *)field;
+  default:
+    return *(const guint8 *)field;
+  }
+}
+
+char *
+model_profile_format (const ModelProfile *profile)
+{
+  GString *text = g_string_new (NULL);
+  g_string_append_printf (text, "calibration=%s\n", profile->calibration);
+  for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
+    g_string_append_printf (text, "%s=%.17g\n", keys[i].key, key_value (&keys[i], profile));
+  g_string_append_printf (text, "logits_tp_peak_bytes=%.17g\nmax_zero=%u\ndtypes=%u\n",
+                          profile->logits_tp_peak_bytes, profile->max_zero, profile->dtypes);
+  for (guint dtype = 0; dtype < MODEL_DTYPE_N_KINDS; dtype++) {
+    ModelStates states = model_profile_states (profile, (ModelDtype)dtype);
+    for (guint i = 0; i < G_N_ELEMENTS (state_keys); i++)
+      g_string_append_printf (text, "%s.%s=%.17g\n", model_dtype_name ((ModelDtype)dtype),
+                              state_keys[i].key,
+                              *(double *)G_STRUCT_MEMBER_P (&states, state_keys[i].offset));
+  }
+  return g_string_free (text, FALSE);
+}
+
 /* NULL-terminated names to suggest from when a key is unknown. */
 static gboolean
 finish (BaseIni *ini, GError **error)

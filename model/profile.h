@@ -105,6 +105,8 @@ ModelProfile *model_profile_load (const BaseCatalog *catalog, const char *slug_o
 ModelProfile *model_profile_from_ini (BaseIni *ini, const char *name, GError **error);
 void model_profile_free (ModelProfile *profile);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (ModelProfile, model_profile_free)
+/* All that predictions take from @profile, as "key=value" lines, to know it again by. (owned) */
+char *model_profile_format (const ModelProfile *profile);
 /* Those of the dtype that is trained in. */
 ModelStates model_profile_states (const ModelProfile *profile, ModelDtype dtype);
 /*

@@ -79,6 +79,9 @@ static const Space spaces[] = {
   { "uneven", "llama-3.1-405b", "hgx-h100", "megatron", 512, 8192, 512 },
   { "moe", "deepseek-v3", "hgx-h800", "megatron", 256, 4096, 1024 },
   { "tied_dropout", "gpt2-xl", "dgx-a100-80g", "generic", 16, 1024, 64 },
+  /* copies around attention, bias gradients apart, hosts that bind */
+  { "copies", "llama-3.1-8b", "hgx-h100", "nanotron", 32, 4096, 64 },
+  { "biases", "gpt3-175b", "dgx-a100-80g", "deepspeed", 128, 2048, 128 },
 };
 
 static guint32

@@ -18,6 +18,8 @@ static const Case cases[] = {
   { "llama", "llama-3.1-8b", "hgx-h100", "megatron", 16, 8192, 64 },
   { "fsdp", "llama-3.1-8b", "hgx-h100", "torchtitan", 8, 8192, 16 },
   { "tied", "gpt2-xl", "hgx-h100", "megatron", 16, 1024, 64 },
+  { "copies", "llama-3.1-8b", "hgx-h100", "nanotron", 16, 4096, 64 },
+  { "biases", "gpt3-175b", "dgx-a100-80g", "deepspeed", 64, 2048, 64 },
   { "moe", "qwen3-30b-a3b", "hgx-h100", "megatron", 16, 4096, 64 },
   /* two kinds of blocks */
   { "mla", "deepseek-v2", "hgx-h100", "megatron", 32, 4096, 64 },

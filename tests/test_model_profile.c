@@ -242,11 +242,41 @@ test_unknown_profile (void **state)
   assert_non_null (strstr (error->message, "megatron"));
 }
 
+/* Read twice a profile is the same, and no other: a line for each key, and the states of each dtype. */
+static void
+test_is_known_again (void **state)
+{
+  static const char *const groups[] = { "kernels", "states", "states_bf16", "allocator" };
+  static const char *const lines[]
+      = { "core_copies = 2", "offloads_optimizer = yes", "grad_bytes = 4B", "context = 2GiB" };
+  g_autoptr (ModelProfile) base = model_profile_load (catalog, "megatron", NULL);
+  g_autofree char *first = model_profile_format (base);
+  (void)state;
+  assert_non_null (strstr (first, "\nfused_bias_grad=1\n"));
+  assert_non_null (strstr (first, "\nfp32.master_bytes=4\n"));
+  for (guint i = 0; i <= G_N_ELEMENTS (lines); i++) {
+    gboolean changed = i < G_N_ELEMENTS (lines);
+    g_autoptr (GError) error = NULL;
+    g_autofree char *text = g_strdup_printf (
+        "[profile]\nbase = megatron\ncalibration = megatron\nsource = a test\n%s%s%s%s",
+        changed ? "[" : "", changed ? groups[i] : "", changed ? "]\n" : "",
+        changed ? lines[i] : "");
+    g_autofree char *path = g_build_filename (g_get_tmp_dir (), "plait-profile-XXXXXX", NULL);
+    g_close (g_mkstemp (path), NULL);
+    assert_true (g_file_set_contents (path, text, -1, NULL));
+    g_autoptr (ModelProfile) other = model_profile_load (catalog, path, &error);
+    g_unlink (path);
+    assert_no_error (error);
+    g_autofree char *second = model_profile_format (other);
+    assert_true (g_str_equal (first, second) == !changed);
+  }
+}
+
 int
 main (void)
 {
   struct CMUnitTest tests[G_N_ELEMENTS (state_cases) + G_N_ELEMENTS (framework_cases)
-                          + G_N_ELEMENTS (run_cases) + G_N_ELEMENTS (bad_cases) + 4];
+                          + G_N_ELEMENTS (run_cases) + G_N_ELEMENTS (bad_cases) + 5];
   const struct CMUnitTest data[] = { cmocka_unit_test (test_published_frameworks_are_claimed) };
   guint n = 0;
   g_autoptr (GError) error = NULL;
@@ -259,6 +289,7 @@ main (void)
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_built_on);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_base_in_a_circle);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_row_defaults);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_is_known_again);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_unknown_profile);
   int failed = cmocka_run_group_tests_name ("profile", tests, NULL, NULL);
   g_autofree char *path = test_data_path ("measured/runs.csv");

@@ -632,6 +632,16 @@ test_attention_copies (void **state)
                       2 * (3 * q + 4 * kv + fc1));
     assert_int_equal (memory.kept_bytes, before.kept_bytes + q);
   }
+  /* a rank has a quarter of it where tp splits the heads and cp the tokens */
+  f.layout.tp = f.layout.cp = 2;
+  f.layout.sp = TRUE;
+  {
+    g_autoptr (ModelSegment) segment
+        = fixture_segment (&f, MODEL_PART_BLOCK, 0, MODEL_RECOMPUTE_NONE);
+    assert_int_equal (copied_bytes (segment, MODEL_PHASE_FORWARD), (2 * q + 3 * kv) / 2);
+    assert_int_equal (copied_bytes (segment, MODEL_PHASE_BACKWARD_INPUT),
+                      (3 * q + 4 * kv + fc1) / 2);
+  }
 }
 
 int

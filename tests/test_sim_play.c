@@ -127,6 +127,8 @@ static const Problem problems[] = {
   { "play/agrees/llama_fsdp", "llama-2-13b", "aws-p4d", "fsdp", 32, 4096, 64 },
   { "play/agrees/mixtral_megatron", "mixtral-8x7b", "hgx-h100", "megatron", 64, 4096, 128 },
   { "play/agrees/deepseek_nemo", "deepseek-v2", "hgx-h100", "nemo", 128, 4096, 256 },
+  { "play/agrees/gpt3_deepspeed", "gpt3-175b", "dgx-a100-80g", "deepspeed", 128, 2048, 128 },
+  { "play/agrees/llama_llm_foundry", "llama-2-7b", "aws-p4d", "llm-foundry", 16, 2048, 64 },
   { "play/agrees/gpt2_pcie", "gpt2-xl", "rtx4090-8x-pcie", "nanotron", 8, 1024, 64 },
 };
 

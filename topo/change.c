@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-static const double GIB = 1073741824.0;
+#define GIB 1073741824.0
 
 static const struct {
   const char *name;
@@ -16,7 +16,7 @@ static const struct {
 } resources[TOPO_RESOURCE_N_KINDS] = {
   [TOPO_RESOURCE_FLOPS]
   = { "flops", BASE_DIM_FLOP_PER_SECOND, "+20% or 1000TFLOP/s", "TFLOP/s", 1e12 },
-  [TOPO_RESOURCE_HBM] = { "hbm", BASE_DIM_BYTES, "+20% or 139.8GiB", "GiB", 1073741824.0 },
+  [TOPO_RESOURCE_HBM] = { "hbm", BASE_DIM_BYTES, "+20% or 139.8GiB", "GiB", GIB },
   [TOPO_RESOURCE_HBM_BW] = { "hbm_bw", BASE_DIM_BYTES_PER_SECOND, "+20% or 4.8TB/s", "GB/s", 1e9 },
   [TOPO_RESOURCE_NVLINK] = { "nvlink", BASE_DIM_BYTES_PER_SECOND, "+50% or 900GB/s", "GB/s", 1e9 },
   [TOPO_RESOURCE_NIC] = { "nic", BASE_DIM_BYTES_PER_SECOND, "+100% or 800Gb/s", "GB/s", 1e9 },

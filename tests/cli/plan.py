@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """plait plan as a user sweeps with it: whole through kill -9 and Ctrl-C, the same on any number of threads.
 
-usage: plan.py PLAIT kill|interrupt|terminate|threads|refuse|answers
+usage: plan.py PLAIT kill|interrupt|terminate|threads|refuse|answers|identity
 """
 import csv
 import io
@@ -163,4 +163,34 @@ def answers():
     check("for 1.5T tokens" in tokens, f"tokens: {tokens[-300:]}")
 
 
-main(kill, interrupt, terminate, threads, refuse, answers)
+def identity():
+    """A stopped search goes on only with what it was asked about: whatever a file says that predictions use makes another run."""
+    machine = run(["topo", "hgx-h100", "--ini"]).stdout
+    profile = "[profile]\nbase = megatron\nsource = a test\n"
+
+    def hash_of(machine, profile):
+        for name, text in (("node.ini", machine), ("mine.ini", profile)):
+            with open(name, "w") as file:
+                file.write(text)
+        done = run(["plan", "--model", "tiny", "--machine", "./node.ini", "--profile", "./mine.ini", "--gpus", "8", "--layout", "tp=1,pp=1",
+                    "--keep", "1", "--simulate", "0", "--no-store", "--json"])
+        return json.loads(done.stdout or "{}").get("run", {}).get("hash")
+
+    def edited(old, new):
+        check(old in machine, f"the machine's file has no '{old}'")
+        return hash_of(machine.replace(old, new, 1), profile)
+
+    first = hash_of(machine, profile)
+    check(first == hash_of("# a remark\n" + machine, profile), "a remark makes another run")
+    others = {"spine": edited("rails = 8", "rails = 8\noversubscription_ratio = 4"), "rails": edited("rails = 8", "rails = 4"),
+              "sockets": edited("inter_socket = 22GB/s", "inter_socket = 11GB/s"), "price": edited("6.16USD/h", "5USD/h"),
+              "network": edited("400Gb/s", "200Gb/s"),
+              "measured": hash_of(machine + "\n[measured all_gather 8]\nsource = a test\npoints = 1MiB:1ms, 1GiB:100ms\n", profile),
+              "kernels": hash_of(machine, profile + "[kernels]\nqkv_copies = 1\n"),
+              "states": hash_of(machine, profile + "[states_bf16]\ngrad_bytes = 4B\n"),
+              "bytes": hash_of(machine, profile + "[allocator]\ncontext = 2GiB\n")}
+    for what, other in others.items():
+        check(other not in (None, first), f"another {what} is the same run: {other}")
+
+
+main(kill, interrupt, terminate, threads, refuse, answers, identity)

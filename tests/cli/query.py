@@ -43,10 +43,18 @@ def times():
         query("select 1", "--timeout", bad, expect=2)
 
 
+def catches(job, number):
+    """Whether the process has begun to catch a signal, by the mask that the kernel shows."""
+    with open(f"/proc/{job.pid}/status", encoding="utf-8") as status:
+        mask = next(line.split()[1] for line in status if line.startswith("SigCgt:"))
+    return int(mask, 16) >> (number - 1) & 1 != 0
+
+
 def signals():
     for strike in (signal.SIGINT, signal.SIGTERM):
         job = subprocess.Popen([PLAIT, "query", ENDLESS, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(0.3)
+        while job.poll() is None and not catches(job, strike):
+            time.sleep(0.01)
         job.send_signal(strike)
         job.stdout, job.stderr = job.communicate(timeout=30)
         check(job.returncode == 1, f"{strike.name}: exit {job.returncode}")
@@ -73,9 +81,18 @@ def documents():
                                                                                       f"{done.stderr}")
 
 
+def full_disk():
+    """No command says that it is done where its answer is not whole."""
+    for words in (["--version"], ["help", "plan"], ["models"], ["topo", "hgx-h100", "--json"], ["predict", "--model", "tiny", "--machine", "hgx-h100", "--gpus", "8", "--csv"],
+                  ["plan", "--model", "tiny", "--machine", "hgx-h100", "--gpus", "8", "--no-store", "--quiet", "--json"]):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([PLAIT, *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        check(done.returncode == 3 and "cannot write the answer" in done.stderr, f"{words}, disk full: exit {done.returncode}, {done.stderr}")
+
+
 def fill():
     os.environ["PLAIT_DB"] = os.path.join(os.getcwd(), "q.db")
     run(["predict", "--model", "tiny", "--machine", "hgx-h100", "--gpus", "1", "--db", "q.db", "--layout", "tp=1"])
 
 
-main(fill, times, signals, documents)
+main(fill, times, signals, documents, full_disk)

@@ -133,9 +133,12 @@ def files():
     check(answer(["simulate", "best"]) == before and before["model"] == "mine", "without its file the model is another")
     dry = subprocess.run([PLAIT, "exec", "best", "--dry-run"], capture_output=True, text=True, timeout=60)
     check("mine" not in dry.stderr, f"exec best without the model's file: {dry.stderr}")
-    with open("node.ini", "w") as file:
-        file.write(machine.replace("nic_rate = 400Gb/s", "nic_rate = 200Gb/s").replace("50GB/s", "25GB/s"))
-    refused(["simulate", "best"], "'node' is not what it was", "plan again", "--machine")
+    for changed in (machine.replace("nic_rate = 400Gb/s", "nic_rate = 200Gb/s").replace("50GB/s", "25GB/s"),
+                    machine.replace("rails = 8", "rails = 8\noversubscription_ratio = 4"),
+                    machine + "\n[measured all_gather 8]\nsource = a test\npoints = 1MiB:1ms, 1GiB:100ms\n"):
+        with open("node.ini", "w") as file:
+            file.write(changed)
+        refused(["simulate", "best"], "'node' is not what it was", "plan again", "--machine")
     check("is not what it was" in run(["show", "best"]).stderr, "show best seeks fixes on another machine")
     os.remove("node.ini")
     refused(["simulate", "best"], "node.ini", "No such file")
