@@ -24,6 +24,10 @@ gboolean validate_cell_count (const ValidateCells *cells, const char *column, gb
 gboolean validate_cell_number (const ValidateCells *cells, const char *column, double *out,
                                GError **error);
 
+/* Adds a line to @out for every column that is not read, but nearly has the name of one that is and
+ * that the table lacks. */
+void validate_hint_columns (const BaseCsv *csv, const char *file, GPtrArray *out);
+
 /* What rows share, loaded once. */
 typedef struct {
   BaseCatalog *catalog;         /* (owned) */
@@ -34,8 +38,9 @@ typedef struct {
   GHashTable *profiles;         /* (owned) slug -> ModelProfile * */
   GHashTable *numbers;          /* (owned) "machine key|profile" -> CostNumbers * */
 } ValidateShelf;
+/* @db_path: (nullable) where @calibration is looked up if the catalog lacks it. */
 gboolean validate_shelf_init (ValidateShelf *shelf, const char *catalog_dir,
-                              const char *calibration, GError **error);
+                              const char *calibration, const char *db_path, GError **error);
 void validate_shelf_clear (ValidateShelf *shelf);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (ValidateShelf, validate_shelf_clear)
 

@@ -102,6 +102,25 @@ keep_row (Work *work, const ValidateCells *cells, AppValidateRow *row)
     add_risk (row, work->ran_risks, work->ran_risks_pp8);
 }
 
+static void
+keep_skipped (Work *work, const ValidateCells *cells, const char *reason)
+{
+  const AppSkipped skipped = { g_strdup (validate_cell (cells, "id")), g_strdup (reason),
+                               base_csv_line (cells->csv, cells->row) };
+
+  g_array_append_val (work->out->skipped_rows, skipped);
+  count_up (work->skipped, reason);
+}
+
+static void
+skipped_clear (gpointer data)
+{
+  AppSkipped *skipped = data;
+
+  g_free (skipped->id);
+  g_free (skipped->reason);
+}
+
 static gboolean
 read_file (Work *work, const char *file, GError **error)
 {
@@ -110,6 +129,7 @@ read_file (Work *work, const char *file, GError **error)
 
   if (csv == NULL || !check_columns (csv, work->request, file, error))
     return FALSE;
+  validate_hint_columns (csv, file, work->out->hints);
   for (guint i = 0; i < n; i++) {
     const ValidateCells cells = { csv, file, i };
     AppValidateRow *row = NULL;
@@ -127,7 +147,7 @@ read_file (Work *work, const char *file, GError **error)
     if (row != NULL)
       keep_row (work, &cells, row);
     else
-      count_up (work->skipped, skip);
+      keep_skipped (work, &cells, skip);
   }
   return TRUE;
 }
@@ -231,7 +251,11 @@ app_validate (const AppValidateRequest *request, GError **error)
 
   out->rows = g_ptr_array_new_with_free_func ((GDestroyNotify)validate_row_free);
   out->by = g_strdupv ((char **)request->by);
-  if (!validate_shelf_init (&shelf, request->catalog_dir, request->calibration, error))
+  out->hints = g_ptr_array_new_with_free_func (g_free);
+  out->skipped_rows = g_array_new (FALSE, FALSE, sizeof (AppSkipped));
+  g_array_set_clear_func (out->skipped_rows, skipped_clear);
+  if (!validate_shelf_init (&shelf, request->catalog_dir, request->calibration, request->db_path,
+                            error))
     return NULL;
   out->calibration = g_strdup (cost_calibration_name (shelf.calibration));
   out->calibration_text = cost_calibration_format (shelf.calibration);
@@ -247,6 +271,8 @@ app_validation_free (AppValidation *validation)
   g_free (validation->calibration_text);
   g_clear_pointer (&validation->rows, g_ptr_array_unref);
   g_clear_pointer (&validation->skipped, g_array_unref);
+  g_clear_pointer (&validation->skipped_rows, g_array_unref);
+  g_clear_pointer (&validation->hints, g_ptr_array_unref);
   g_clear_pointer (&validation->assumed, g_array_unref);
   g_strfreev (validation->by);
   g_clear_pointer (&validation->groups, g_ptr_array_unref);
