@@ -359,6 +359,17 @@ write_numbers (Work *work)
   }
 }
 
+/* Where the largest runs were that the numbers were held against. */
+static void
+note_largest (Work *work)
+{
+  for (guint i = 0; i < work->data.rows->len; i++)
+    if (work->weights[i] > 0)
+      cost_calibration_add_run (work->data.shelf.calibration,
+                                row_at (work, i)->c.setting.machine->gpu->generation,
+                                row_at (work, i)->c.problem.problem.gpus);
+}
+
 /* How the numbers came about and how far off they are. Returns: (owned). */
 static char *
 source_of (const Work *work)
@@ -388,6 +399,7 @@ keep (Work *work, GError **error)
   if (request->out_dir == NULL && request->db_path == NULL)
     return TRUE;
   source = source_of (work);
+  note_largest (work);
   write_numbers (work);
   const AppStoredFit stored = { .db_path = request->db_path,
                                 .name = request->name != NULL ? request->name : "fitted",

@@ -195,6 +195,44 @@ test_skipped (void **state)
   assert_int_equal (validation->rows->len, 9);
 }
 
+static const DbAssumedRecord *
+assumed_of (const DbPlan *plan, const char *key)
+{
+  for (gsize i = 0; i < plan->plan.n_assumed; i++)
+    if (g_str_equal (plan->plan.assumed[i].key, key))
+      return &plan->plan.assumed[i];
+  return NULL;
+}
+
+static double
+width_of (const DbPlan *plan)
+{
+  return plan->plan.prediction.step_s_p90 / plan->plan.prediction.step_s_p10;
+}
+
+/* The largest published run on Hopper has 10,240 GPUs (MLPerf), on Blackwell 512: further out is
+ * said, and the interval is wider. */
+static void
+test_unseen_scale (void **state)
+{
+  g_autoptr (DbPlan) seen
+      = predict ("llama-3.1-70b", "hgx-h100", "megatron", 8192, 8192, 8192, "tp=8,sp=1,pp=4");
+  g_autoptr (DbPlan) beyond
+      = predict ("llama-3.1-70b", "hgx-h100", "megatron", 16384, 16384, 8192, "tp=8,sp=1,pp=4");
+  g_autoptr (DbPlan) small
+      = predict ("llama-3.1-70b", "hgx-b300", "megatron", 512, 512, 8192, "tp=8,sp=1,pp=4");
+  g_autoptr (DbPlan) large
+      = predict ("llama-3.1-70b", "hgx-b300", "megatron", 1024, 1024, 8192, "tp=8,sp=1,pp=4");
+  assert_null (assumed_of (seen, "scale"));
+  assert_null (assumed_of (small, "scale"));
+  assert_string_equal (assumed_of (beyond, "scale")->value, "16384 GPUs");
+  assert_non_null (strstr (assumed_of (beyond, "scale")->why, "hopper had 10240"));
+  assert_non_null (strstr (assumed_of (large, "scale")->why, "blackwell had 512"));
+  assert_true (width_of (beyond) > width_of (seen));
+  assert_true (width_of (large) > width_of (small));
+  assert_true (width_of (small) > width_of (seen)); /* B300 has its generation's numbers */
+}
+
 /* As somebody writes a table: a framework that no profile claims, an empty phase, a column misspelt
  * and one in capitals; 'lr', which is not read, is near nothing. */
 static void
@@ -466,12 +504,19 @@ main (void)
 {
 #define TEST(name) cmocka_unit_test (name)
   struct CMUnitTest tests[] = {
-    TEST (test_same_as_predict), TEST (test_measured),
-    TEST (test_scope),           TEST (test_assumed),
-    TEST (test_by_hand),         TEST (test_network_of_the_row),
-    TEST (test_deepseek),        TEST (test_flags_in_notes),
-    TEST (test_stages_in_notes), TEST (test_offloaded_activations),
-    TEST (test_skipped),         TEST (test_groups),
+    TEST (test_same_as_predict),
+    TEST (test_measured),
+    TEST (test_scope),
+    TEST (test_assumed),
+    TEST (test_by_hand),
+    TEST (test_unseen_scale),
+    TEST (test_network_of_the_row),
+    TEST (test_deepseek),
+    TEST (test_flags_in_notes),
+    TEST (test_stages_in_notes),
+    TEST (test_offloaded_activations),
+    TEST (test_skipped),
+    TEST (test_groups),
   };
   const struct CMUnitTest alone[]
       = { TEST (test_phase), TEST (test_bad_request), TEST (test_most_published_rows) };
