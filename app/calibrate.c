@@ -135,6 +135,24 @@ predict_fold (Work *work, const guint *folds, guint fold, const double *x, AppVa
   return TRUE;
 }
 
+/* Without a time or a peak there is nothing to hold the numbers against. */
+static gboolean
+check_measured (const Work *work, GError **error)
+{
+  const GPtrArray *rows = work->out->validation->rows;
+
+  for (guint i = 0; i < rows->len; i++) {
+    const AppValidateRow *row = g_ptr_array_index (rows, i);
+
+    if (row->use > 0 && (row->measured_s > 0 || row->measured_bytes > 0))
+      return TRUE;
+  }
+  g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
+               "no row with a use above 0 says what was measured: give step_s (seconds), tok_s_gpu "
+               "or mem_gib");
+  return FALSE;
+}
+
 static gboolean
 cross_validate (Work *work, GError **error)
 {
@@ -152,9 +170,11 @@ cross_validate (Work *work, GError **error)
     ok = fit_without (work, folds, fold, x, error)
          && predict_fold (work, folds, fold, x, rows, error);
   for (guint i = 0; i < n; i++)
-    if (rows[i] != NULL)
+    if (rows[i] != NULL) {
       g_ptr_array_add (work->out->validation->rows, rows[i]);
-  return ok;
+      validate_hint_unit (rows[i], work->out->validation->hints);
+    }
+  return ok && check_measured (work, error);
 }
 
 /* ---- a family of which some rows are seen ---- */

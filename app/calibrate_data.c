@@ -111,13 +111,12 @@ static gboolean
 read_file (CalibrateData *data, const char *file, GPtrArray *tables, const Counts *counts,
            GError **error)
 {
-  static const char *const columns[] = { "id", "phase", "arch", "gpu", "framework", NULL };
   BaseCsv *csv = base_csv_new_from_file (file, error);
 
   if (csv == NULL)
     return FALSE;
   g_ptr_array_add (tables, csv);
-  if (!base_csv_require_columns (csv, columns, error))
+  if (!validate_check_columns (csv, (const char *const *)data->all->by, file, error))
     return FALSE;
   validate_hint_columns (csv, file, data->all->hints);
   for (guint i = 0; i < base_csv_n_rows (csv); i++) {

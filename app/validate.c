@@ -8,8 +8,6 @@
 /* Rows of this family are the runs of the crash labels' sweep that succeeded. */
 #define CRASH_SWEEP_FAMILY "playbook"
 
-static const char *const required_columns[] = { "id", "phase", "arch", "gpu", "framework", NULL };
-
 typedef struct {
   const AppValidateRequest *request;
   ValidateShelf *shelf;
@@ -58,22 +56,6 @@ is_wanted (const Work *work, const ValidateCells *cells)
 }
 
 static gboolean
-check_columns (const BaseCsv *csv, const AppValidateRequest *request, const char *file,
-               GError **error)
-{
-  if (!base_csv_require_columns (csv, required_columns, error))
-    return FALSE;
-  for (guint i = 0; request->by[i] != NULL; i++)
-    if (base_csv_column (csv, request->by[i]) < 0 && !g_str_equal (request->by[i], "family")) {
-      g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
-                   "--by: '%s' has no column '%s': name one of its columns, as in family,gpu", file,
-                   request->by[i]);
-      return FALSE;
-    }
-  return TRUE;
-}
-
-static gboolean
 cancelled (const Work *work, GError **error)
 {
   if (work->request->cancelled == NULL || !work->request->cancelled (work->request->user_data))
@@ -96,6 +78,7 @@ static void
 keep_row (Work *work, const ValidateCells *cells, AppValidateRow *row)
 {
   g_ptr_array_add (work->out->rows, row);
+  validate_hint_unit (row, work->out->hints);
   for (guint i = 0; i < row->assumed->len; i++)
     count_up (work->assumed, g_ptr_array_index (row->assumed, i));
   if (row->ran && g_str_equal (validate_cell (cells, "family"), CRASH_SWEEP_FAMILY))
@@ -127,7 +110,7 @@ read_file (Work *work, const char *file, GError **error)
   g_autoptr (BaseCsv) csv = base_csv_new_from_file (file, error);
   guint n = csv != NULL ? base_csv_n_rows (csv) : 0;
 
-  if (csv == NULL || !check_columns (csv, work->request, file, error))
+  if (csv == NULL || !validate_check_columns (csv, work->request->by, file, error))
     return FALSE;
   validate_hint_columns (csv, file, work->out->hints);
   for (guint i = 0; i < n; i++) {
@@ -164,7 +147,7 @@ read_crashes (Work *work, GError **error)
   if (file == NULL)
     return TRUE;
   csv = base_csv_new_from_file (file, error);
-  if (csv == NULL || !base_csv_require_columns (csv, required_columns, error))
+  if (csv == NULL || !validate_check_columns (csv, NULL, file, error))
     return FALSE;
   for (guint i = 0; i < base_csv_n_rows (csv); i++) {
     const ValidateCells cells = { csv, file, i };

@@ -1,4 +1,5 @@
-/* app/validate_columns.c - which columns of measured runs are read; misspelt ones are pointed out. */
+/* app/validate_columns.c - which columns of measured runs are read; what looks wrong in them is
+ * pointed out. */
 #include "app/validate-private.h"
 #include "base/suggest.h"
 
@@ -52,6 +53,23 @@ static const char *const columns[] = { "id",
                                        "notes",
                                        "mem_scope" };
 
+static const char *const required[] = { "id", "phase", "arch", "gpu", "framework", NULL };
+
+gboolean
+validate_check_columns (const BaseCsv *csv, const char *const *by, const char *file, GError **error)
+{
+  if (!base_csv_require_columns (csv, required, error))
+    return FALSE;
+  for (guint i = 0; by != NULL && by[i] != NULL; i++)
+    if (base_csv_column (csv, by[i]) < 0 && !g_str_equal (by[i], "family")) {
+      g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
+                   "--by: '%s' has no column '%s': name one of its columns, as in family,gpu", file,
+                   by[i]);
+      return FALSE;
+    }
+  return TRUE;
+}
+
 #define SHORTEST 3 /* of two letters every name is one edit from some other */
 
 /* Its place in @columns, or -1. */
@@ -91,4 +109,18 @@ validate_hint_columns (const BaseCsv *csv, const char *file, GPtrArray *out)
                                              "is it that one?",
                                              file, name, meant));
   }
+}
+
+/* No run of the published ones is off by a tenth of the first. */
+#define LEAST_FACTOR 300
+#define MOST_FACTOR  3000
+
+void
+validate_hint_unit (const AppValidateRow *row, GPtrArray *out)
+{
+  double factor = row->measured_s / row->predicted_s;
+  if (factor > LEAST_FACTOR && factor < MOST_FACTOR)
+    g_ptr_array_add (out, g_strdup_printf ("row '%s': measured %g s, predicted %.3g s: a step time "
+                                           "in milliseconds? step_s holds seconds",
+                                           row->id, row->measured_s, row->predicted_s));
 }

@@ -171,6 +171,14 @@ def own_runs():
         run([*fit, "--name", name, "--out", "fits"], expect=2)
     check(not os.path.exists("fits"), "a name that is refused makes no folder")
     run([PLAIT, "validate", "own.csv", "--calibration", "latest"], expect=2)
+    run([*fit, "--by", "colour"], expect=2)
+    with open("own.csv", encoding="utf-8") as file:
+        head, row = file.read().split()
+    for name, time in (("no time", ""), ("milliseconds", "21000")):
+        with open("odd.csv", "w", encoding="utf-8") as file:
+            print(head, row.rsplit(",", 1)[0] + "," + time, sep="\n", file=file)
+        done = run([PLAIT, "calibrate", "--from-runs", "odd.csv", "--cv", "none", "--name", "odd"], expect=0 if time else 2)
+        check(("step_s" in done.stderr) and (not time or "milliseconds" in done.stderr), f"{name}: {done.stderr}")
 
 
 # A device that the planner can price: nearly as slow as the emulation, and with a rate for bf16.
