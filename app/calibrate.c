@@ -135,6 +135,24 @@ predict_fold (Work *work, const guint *folds, guint fold, const double *x, AppVa
   return TRUE;
 }
 
+/* Without a time or a peak there is nothing to hold the numbers against. */
+static gboolean
+check_measured (const Work *work, GError **error)
+{
+  const GPtrArray *rows = work->out->validation->rows;
+
+  for (guint i = 0; i < rows->len; i++) {
+    const AppValidateRow *row = g_ptr_array_index (rows, i);
+
+    if (row->use > 0 && (row->measured_s > 0 || row->measured_bytes > 0))
+      return TRUE;
+  }
+  g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
+               "no row with a use above 0 says what was measured: give step_s (seconds), tok_s_gpu "
+               "or mem_gib");
+  return FALSE;
+}
+
 static gboolean
 cross_validate (Work *work, GError **error)
 {
@@ -152,9 +170,11 @@ cross_validate (Work *work, GError **error)
     ok = fit_without (work, folds, fold, x, error)
          && predict_fold (work, folds, fold, x, rows, error);
   for (guint i = 0; i < n; i++)
-    if (rows[i] != NULL)
+    if (rows[i] != NULL) {
       g_ptr_array_add (work->out->validation->rows, rows[i]);
-  return ok;
+      validate_hint_unit (rows[i], work->out->validation->hints);
+    }
+  return ok && check_measured (work, error);
 }
 
 /* ---- a family of which some rows are seen ---- */
@@ -296,6 +316,17 @@ few_shot (Work *work, GError **error)
 
 /* ---- what was fitted ---- */
 
+/* Rows that the fit looked at. */
+static guint
+n_fitted (const Work *work)
+{
+  guint count = 0;
+
+  for (guint i = 0; i < work->data.rows->len; i++)
+    count += work->weights[i] > 0;
+  return count;
+}
+
 static void
 list_parameters (Work *work)
 {
@@ -310,11 +341,12 @@ list_parameters (Work *work)
                          .prior_sd = numbers->fit[j].sd,
                          .sd = sd[j] };
 
-    fitted.source = g_strdup_printf ("fitted to %u published runs", work->data.rows->len);
+    fitted.source = g_strdup_printf ("fitted to %u measured runs", n_fitted (work));
     g_array_append_val (work->out->parameters, fitted);
   }
 }
 
+/* Notes the source of what moved only: the rest is what it was before. */
 static void
 write_numbers (Work *work)
 {
@@ -329,8 +361,11 @@ write_numbers (Work *work)
     for (guint e = 0; e < CALIBRATE_MAX_ENTRIES && numbers->slots[j][e] != NULL; e++) {
       const char *title = calibrate_parameters[j].entries[e].group;
       const char *before = g_hash_table_lookup (notes, title);
+      double prior = calibrate_rounded (numbers->priors[j][e]);
 
       *numbers->slots[j][e] = calibrate_rounded (*numbers->slots[j][e]);
+      if (*numbers->slots[j][e] == prior)
+        continue;
       g_hash_table_replace (notes, (char *)title,
                             g_strconcat (before != NULL ? before : "", before != NULL ? ", " : "",
                                          calibrate_parameters[j].entries[e].key, NULL));
@@ -338,10 +373,40 @@ write_numbers (Work *work)
   g_hash_table_iter_init (&iter, notes);
   while (g_hash_table_iter_next (&iter, &group, &keys)) {
     g_autofree char *note
-        = g_strdup_printf ("%s: fitted to %u published runs", (char *)keys, work->data.rows->len);
+        = g_strdup_printf ("%s: fitted to %u measured runs", (char *)keys, n_fitted (work));
 
     cost_calibration_note_source (work->data.shelf.calibration, group, note);
   }
+}
+
+/* Where the largest runs were that the numbers were held against. */
+static void
+note_largest (Work *work)
+{
+  for (guint i = 0; i < work->data.rows->len; i++)
+    if (work->weights[i] > 0)
+      cost_calibration_add_run (work->data.shelf.calibration,
+                                row_at (work, i)->c.setting.machine->gpu->generation,
+                                row_at (work, i)->c.problem.problem.gpus);
+}
+
+/* How the numbers came about and how far off they are. Returns: (owned). */
+static char *
+source_of (const Work *work)
+{
+  static const char *const held_out[] = { [APP_CV_GROUP] = "rows whose group was left out",
+                                          [APP_CV_FAMILY] = "rows whose family was left out",
+                                          [APP_CV_NONE] = "the rows it saw" };
+  const AppErrorStats *step = &work->out->validation->step_time;
+  GString *text = g_string_new (NULL);
+
+  g_string_printf (text, "plait calibrate --from-runs on %u measured training runs, around '%s'",
+                   n_fitted (work), cost_calibration_name (work->data.shelf.calibration));
+  if (step->n > 0)
+    g_string_append_printf (text, "; |error| of %s: median %.1f %%, mean %.1f %% (%u)",
+                            held_out[work->request->cv], 100 * step->median_abs_err,
+                            100 * step->mean_abs_err, step->n);
+  return g_string_free (text, FALSE);
 }
 
 static gboolean
@@ -353,9 +418,8 @@ keep (Work *work, GError **error)
 
   if (request->out_dir == NULL && request->db_path == NULL)
     return TRUE;
-  source
-      = g_strdup_printf ("plait calibrate --from-runs on %u published training runs, around '%s'",
-                         work->data.rows->len, cost_calibration_name (calibration));
+  source = source_of (work);
+  note_largest (work);
   write_numbers (work);
   const AppStoredFit stored = { .db_path = request->db_path,
                                 .name = request->name != NULL ? request->name : "fitted",
@@ -414,8 +478,8 @@ app_calibrate_runs (const AppCalibrateRequest *request, GError **error)
 
   out->validation = g_new0 (AppValidation, 1);
   out->validation->rows = g_ptr_array_new_with_free_func ((GDestroyNotify)validate_row_free);
+  out->validation->hints = g_ptr_array_new_with_free_func (g_free);
   out->validation->by = g_strdupv ((char **)request->validate.by);
-  out->validation->assumed = g_array_new (FALSE, FALSE, sizeof (AppCount));
   out->validation->oom.noisy_auc = out->validation->oom.noisy_auc_pp8 = NAN;
   out->parameters = calibrate_fitted_new ();
   out->few_shot = g_array_new (FALSE, FALSE, sizeof (AppFewShot));

@@ -52,8 +52,40 @@ setting_of (CalibrateData *data, const ValidateCase *c)
   return data->settings->len - 1;
 }
 
+/* The row's group; where it names none, its configuration: repeats of one run belong together.
+ * Returns: (owned). */
+static char *
+group_of (const ValidateCase *c, const ValidateCells *cells)
+{
+  const char *group = validate_cell (cells, "group");
+  const ModelArch *arch = c->setting.arch;
+  const ModelJob *job = &c->problem.job;
+  g_autofree char *layout = NULL;
+
+  if (*group != '\0')
+    return g_strdup (group);
+  layout = model_layout_format (&c->layout, c->setting.profile);
+  return g_strdup_printf ("%s|%s|%s|%u|%.0f|%.0f|%.0f|%.0f|%.0f|%s", c->setting.machine->slug,
+                          c->setting.machine->gpu->slug, c->setting.profile->name,
+                          c->problem.problem.gpus, (double)arch->layers, (double)arch->hidden,
+                          (double)arch->attention.heads, (double)job->global_batch,
+                          (double)job->seq, layout);
+}
+
+static void
+count_assumed (GHashTable *assumed, const ValidateCase *c)
+{
+  for (guint i = 0; i < c->assumed->len; i++)
+    count_up (assumed, g_ptr_array_index (c->assumed, i));
+}
+
+/* What rows lack, counted by name. */
+typedef struct {
+  GHashTable *skipped, *assumed;
+} Counts;
+
 static gboolean
-read_row (CalibrateData *data, const ValidateCells *cells, GHashTable *skipped, GError **error)
+read_row (CalibrateData *data, const ValidateCells *cells, const Counts *counts, GError **error)
 {
   CalibrateRow *row = g_new0 (CalibrateRow, 1);
 
@@ -62,12 +94,13 @@ read_row (CalibrateData *data, const ValidateCells *cells, GHashTable *skipped, 
     return FALSE;
   }
   if (row->c.skip != NULL) {
-    count_up (skipped, row->c.skip);
+    count_up (counts->skipped, row->c.skip);
     row_free (row);
     return TRUE;
   }
+  count_assumed (counts->assumed, &row->c);
   row->setting = setting_of (data, &row->c);
-  row->group = g_strdup (validate_cell (cells, "group"));
+  row->group = group_of (&row->c, cells);
   row->family = g_strdup (validate_cell (cells, "family"));
   g_ptr_array_add (data->rows, row);
   return validate_cell_number (cells, "use", &row->use, error)
@@ -75,25 +108,24 @@ read_row (CalibrateData *data, const ValidateCells *cells, GHashTable *skipped, 
 }
 
 static gboolean
-read_file (CalibrateData *data, const char *file, GPtrArray *tables, GHashTable *skipped,
+read_file (CalibrateData *data, const char *file, GPtrArray *tables, const Counts *counts,
            GError **error)
 {
-  static const char *const columns[]
-      = { "id", "phase", "arch", "gpu", "framework", "group", "family", NULL };
   BaseCsv *csv = base_csv_new_from_file (file, error);
 
   if (csv == NULL)
     return FALSE;
   g_ptr_array_add (tables, csv);
-  if (!base_csv_require_columns (csv, columns, error))
+  if (!validate_check_columns (csv, (const char *const *)data->all->by, file, error))
     return FALSE;
+  validate_hint_columns (csv, file, data->all->hints);
   for (guint i = 0; i < base_csv_n_rows (csv); i++) {
     const ValidateCells cells = { csv, file, i };
 
     if (!g_str_equal (validate_cell (&cells, "phase"), "train"))
       continue;
     data->all->n_rows++;
-    if (!read_row (data, &cells, skipped, error))
+    if (!read_row (data, &cells, counts, error))
       return FALSE;
   }
   return TRUE;
@@ -114,19 +146,38 @@ fit_products (CalibrateData *data, const AppCalibrateRequest *request, GError **
   return data->gemm != NULL;
 }
 
+static void
+refuse_empty (const AppValidation *all, GError **error)
+{
+  const AppCount *most = all->skipped->len > 0 ? &g_array_index (all->skipped, AppCount, 0) : NULL;
+
+  if (most == NULL)
+    g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
+                 "the files hold no row with phase 'train': nothing to fit to");
+  else
+    g_set_error (
+        error, APP_ERROR, APP_ERROR_USAGE,
+        "no row of the files can be predicted: of %u, %u because of '%s'; 'plait validate' "
+        "lists the others",
+        all->n_rows, most->count, most->name);
+}
+
 gboolean
 calibrate_data_init (CalibrateData *data, const AppCalibrateRequest *request, AppValidation *all,
                      GError **error)
 {
   const AppValidateRequest *validate = &request->validate;
   g_autoptr (GHashTable) skipped = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  g_autoptr (GHashTable) assumed = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  const Counts counts = { skipped, assumed };
 
   *data = (CalibrateData){ .all = all };
   data->rows = g_ptr_array_new_with_free_func (row_free);
   data->tables = g_ptr_array_new_with_free_func ((GDestroyNotify)base_csv_free);
   data->settings = g_array_new (FALSE, FALSE, sizeof (CalibrateSetting));
   g_array_set_clear_func (data->settings, setting_clear);
-  if (!validate_shelf_init (&data->shelf, validate->catalog_dir, validate->calibration, error)
+  if (!validate_shelf_init (&data->shelf, validate->catalog_dir, validate->calibration,
+                            validate->db_path, error)
       || (request->gemm != NULL && !fit_products (data, request, error))
       || !calibrate_numbers_init (&data->numbers, data->shelf.calibration, error))
     return FALSE;
@@ -134,9 +185,10 @@ calibrate_data_init (CalibrateData *data, const AppCalibrateRequest *request, Ap
   if (data->files == NULL)
     return FALSE;
   for (char **file = data->files; *file != NULL; file++)
-    if (!read_file (data, *file, data->tables, skipped, error))
+    if (!read_file (data, *file, data->tables, &counts, error))
       return FALSE;
   all->skipped = validate_counts_of (skipped);
+  all->assumed = validate_counts_of (assumed);
   all->calibration = g_strdup (cost_calibration_name (data->shelf.calibration));
   for (guint i = 0; i < data->rows->len; i++) {
     CalibrateRow *row = g_ptr_array_index (data->rows, i);
@@ -145,7 +197,7 @@ calibrate_data_init (CalibrateData *data, const AppCalibrateRequest *request, Ap
   }
   if (data->rows->len > 0)
     return TRUE;
-  g_set_error (error, APP_ERROR, APP_ERROR_USAGE, "no row of the files can be predicted");
+  refuse_empty (all, error);
   return FALSE;
 }
 

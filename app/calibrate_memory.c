@@ -170,22 +170,23 @@ spread_of_group (const Work *work, const char *group, const double *weights)
   cost_calibration_set (work->data->shelf.calibration, group, "sigma_need",
                         calibrate_rounded (sigma), 0);
   cost_calibration_note_source (work->data->shelf.calibration, group,
-                                "sigma_need: fitted to published peaks");
+                                "sigma_need: fitted to measured peaks");
 }
 
 static void
 write_ratio (Work *work, guint j, double x)
 {
   for (guint e = 0; e < MAX_ENTRIES && ratios[j].groups[e] != NULL; e++) {
-    double spread = 0;
+    double before = 0, spread = 0, value = calibrate_rounded (work->prior[j] * exp (x));
 
-    if (!cost_calibration_get (work->data->shelf.calibration, ratios[j].groups[e], "reserved", NULL,
-                               &spread))
+    if (!cost_calibration_get (work->data->shelf.calibration, ratios[j].groups[e], "reserved",
+                               &before, &spread)
+        || value == calibrate_rounded (before)) /* not moved: as it was before */
       continue;
-    cost_calibration_set (work->data->shelf.calibration, ratios[j].groups[e], "reserved",
-                          calibrate_rounded (work->prior[j] * exp (x)), spread);
+    cost_calibration_set (work->data->shelf.calibration, ratios[j].groups[e], "reserved", value,
+                          spread);
     cost_calibration_note_source (work->data->shelf.calibration, ratios[j].groups[e],
-                                  "reserved: fitted to published peaks");
+                                  "reserved: fitted to measured peaks");
   }
 }
 
@@ -197,7 +198,7 @@ list_ratio (GArray *parameters, const Work *work, guint j, double x, double prio
                        .value = calibrate_rounded (work->prior[j] * exp (x)),
                        .prior_sd = prior_sd,
                        .sd = sd,
-                       .source = g_strdup ("fitted to published memory peaks") };
+                       .source = g_strdup ("fitted to measured memory peaks") };
 
   g_array_append_val (parameters, fitted);
 }

@@ -218,6 +218,22 @@ add_assumed (DbPlan *plan, GArray *rows, const char *note, const char *fallback)
   g_array_append_val (rows, row);
 }
 
+/* The spread grows with the scale whether or not somebody was there; that nobody was is said. */
+static void
+add_scale (DbPlan *plan, GArray *rows, const AppProblem *problem)
+{
+  const CostNumbers *numbers = &problem->setting->numbers;
+  g_autofree char *note = NULL;
+
+  if (numbers->largest_run == 0 || problem->problem.gpus <= numbers->largest_run)
+    return;
+  note = g_strdup_printf ("scale=%u GPUs: the largest measured run on GPUs of generation %s had "
+                          "%" G_GUINT64_FORMAT,
+                          problem->problem.gpus, problem->setting->machine->gpu->generation,
+                          numbers->largest_run);
+  add_assumed (plan, rows, note, "scale");
+}
+
 static void
 fill_assumed (DbPlan *plan, const AppProblem *problem)
 {
@@ -231,6 +247,7 @@ fill_assumed (DbPlan *plan, const AppProblem *problem)
     add_assumed (plan, rows, setting->machine->assumed[i], "machine");
   for (guint i = 0; setting->numbers.assumed != NULL && i < setting->numbers.assumed->len; i++)
     add_assumed (plan, rows, g_ptr_array_index (setting->numbers.assumed, i), "calibration");
+  add_scale (plan, rows, problem);
   copy = keep_array (plan, rows->len, sizeof *copy);
   if (rows->len > 0)
     memcpy (copy, rows->data, rows->len * sizeof *copy);

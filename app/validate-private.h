@@ -24,6 +24,14 @@ gboolean validate_cell_count (const ValidateCells *cells, const char *column, gb
 gboolean validate_cell_number (const ValidateCells *cells, const char *column, double *out,
                                GError **error);
 
+/* Whether @csv has the columns that every table needs, and those of @by (NULL-terminated; nullable)
+ * but for family. */
+gboolean validate_check_columns (const BaseCsv *csv, const char *const *by, const char *file,
+                                 GError **error);
+/* Adds a line to @out for every column that is not read, but nearly has the name of one that is and
+ * that the table lacks. */
+void validate_hint_columns (const BaseCsv *csv, const char *file, GPtrArray *out);
+
 /* What rows share, loaded once. */
 typedef struct {
   BaseCatalog *catalog;         /* (owned) */
@@ -34,8 +42,9 @@ typedef struct {
   GHashTable *profiles;         /* (owned) slug -> ModelProfile * */
   GHashTable *numbers;          /* (owned) "machine key|profile" -> CostNumbers * */
 } ValidateShelf;
+/* @db_path: (nullable) where @calibration is looked up if the catalog lacks it. */
 gboolean validate_shelf_init (ValidateShelf *shelf, const char *catalog_dir,
-                              const char *calibration, GError **error);
+                              const char *calibration, const char *db_path, GError **error);
 void validate_shelf_clear (ValidateShelf *shelf);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (ValidateShelf, validate_shelf_clear)
 
@@ -82,6 +91,8 @@ gboolean validate_read_stages (ValidateCase *c);    /* into c->layout; may set c
 AppValidateRow *validate_row_predict (ValidateCase *c, const AppValidateRequest *request,
                                       GError **error);
 void validate_row_free (AppValidateRow *row);
+/* Adds a line to @out if the row's time looks as if it were in milliseconds. */
+void validate_hint_unit (const AppValidateRow *row, GPtrArray *out);
 
 /* Measured seconds of a step: step_s, else from the token rate; NaN without either. */
 gboolean validate_measured_step (const ValidateCase *c, double *out_s, GError **error);

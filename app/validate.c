@@ -8,8 +8,6 @@
 /* Rows of this family are the runs of the crash labels' sweep that succeeded. */
 #define CRASH_SWEEP_FAMILY "playbook"
 
-static const char *const required_columns[] = { "id", "phase", "arch", "gpu", "framework", NULL };
-
 typedef struct {
   const AppValidateRequest *request;
   ValidateShelf *shelf;
@@ -58,22 +56,6 @@ is_wanted (const Work *work, const ValidateCells *cells)
 }
 
 static gboolean
-check_columns (const BaseCsv *csv, const AppValidateRequest *request, const char *file,
-               GError **error)
-{
-  if (!base_csv_require_columns (csv, required_columns, error))
-    return FALSE;
-  for (guint i = 0; request->by[i] != NULL; i++)
-    if (base_csv_column (csv, request->by[i]) < 0 && !g_str_equal (request->by[i], "family")) {
-      g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
-                   "--by: '%s' has no column '%s': name one of its columns, as in family,gpu", file,
-                   request->by[i]);
-      return FALSE;
-    }
-  return TRUE;
-}
-
-static gboolean
 cancelled (const Work *work, GError **error)
 {
   if (work->request->cancelled == NULL || !work->request->cancelled (work->request->user_data))
@@ -96,10 +78,30 @@ static void
 keep_row (Work *work, const ValidateCells *cells, AppValidateRow *row)
 {
   g_ptr_array_add (work->out->rows, row);
+  validate_hint_unit (row, work->out->hints);
   for (guint i = 0; i < row->assumed->len; i++)
     count_up (work->assumed, g_ptr_array_index (row->assumed, i));
   if (row->ran && g_str_equal (validate_cell (cells, "family"), CRASH_SWEEP_FAMILY))
     add_risk (row, work->ran_risks, work->ran_risks_pp8);
+}
+
+static void
+keep_skipped (Work *work, const ValidateCells *cells, const char *reason)
+{
+  const AppSkipped skipped = { g_strdup (validate_cell (cells, "id")), g_strdup (reason),
+                               base_csv_line (cells->csv, cells->row) };
+
+  g_array_append_val (work->out->skipped_rows, skipped);
+  count_up (work->skipped, reason);
+}
+
+static void
+skipped_clear (gpointer data)
+{
+  AppSkipped *skipped = data;
+
+  g_free (skipped->id);
+  g_free (skipped->reason);
 }
 
 static gboolean
@@ -108,8 +110,9 @@ read_file (Work *work, const char *file, GError **error)
   g_autoptr (BaseCsv) csv = base_csv_new_from_file (file, error);
   guint n = csv != NULL ? base_csv_n_rows (csv) : 0;
 
-  if (csv == NULL || !check_columns (csv, work->request, file, error))
+  if (csv == NULL || !validate_check_columns (csv, work->request->by, file, error))
     return FALSE;
+  validate_hint_columns (csv, file, work->out->hints);
   for (guint i = 0; i < n; i++) {
     const ValidateCells cells = { csv, file, i };
     AppValidateRow *row = NULL;
@@ -127,7 +130,7 @@ read_file (Work *work, const char *file, GError **error)
     if (row != NULL)
       keep_row (work, &cells, row);
     else
-      count_up (work->skipped, skip);
+      keep_skipped (work, &cells, skip);
   }
   return TRUE;
 }
@@ -144,7 +147,7 @@ read_crashes (Work *work, GError **error)
   if (file == NULL)
     return TRUE;
   csv = base_csv_new_from_file (file, error);
-  if (csv == NULL || !base_csv_require_columns (csv, required_columns, error))
+  if (csv == NULL || !validate_check_columns (csv, NULL, file, error))
     return FALSE;
   for (guint i = 0; i < base_csv_n_rows (csv); i++) {
     const ValidateCells cells = { csv, file, i };
@@ -231,7 +234,11 @@ app_validate (const AppValidateRequest *request, GError **error)
 
   out->rows = g_ptr_array_new_with_free_func ((GDestroyNotify)validate_row_free);
   out->by = g_strdupv ((char **)request->by);
-  if (!validate_shelf_init (&shelf, request->catalog_dir, request->calibration, error))
+  out->hints = g_ptr_array_new_with_free_func (g_free);
+  out->skipped_rows = g_array_new (FALSE, FALSE, sizeof (AppSkipped));
+  g_array_set_clear_func (out->skipped_rows, skipped_clear);
+  if (!validate_shelf_init (&shelf, request->catalog_dir, request->calibration, request->db_path,
+                            error))
     return NULL;
   out->calibration = g_strdup (cost_calibration_name (shelf.calibration));
   out->calibration_text = cost_calibration_format (shelf.calibration);
@@ -247,6 +254,8 @@ app_validation_free (AppValidation *validation)
   g_free (validation->calibration_text);
   g_clear_pointer (&validation->rows, g_ptr_array_unref);
   g_clear_pointer (&validation->skipped, g_array_unref);
+  g_clear_pointer (&validation->skipped_rows, g_array_unref);
+  g_clear_pointer (&validation->hints, g_ptr_array_unref);
   g_clear_pointer (&validation->assumed, g_array_unref);
   g_strfreev (validation->by);
   g_clear_pointer (&validation->groups, g_ptr_array_unref);

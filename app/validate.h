@@ -75,7 +75,8 @@ typedef struct {
 
 typedef struct {
   const char *catalog_dir;
-  const char *calibration;  /* NULL: default */
+  const char *calibration;  /* NULL: default; of the catalog, a file, or stored in @db_path */
+  const char *db_path;      /* (nullable) where a calibration that the catalog lacks is looked up */
   const char *const *files; /* NULL-terminated CSV files, and folders of such */
   const char *phase;        /* NULL: rows of every phase */
   const char *const *by;    /* NULL-terminated columns to group by; all but family must exist */
@@ -92,12 +93,20 @@ typedef struct {
   guint count;
 } AppCount;
 
+/* A row that was not predicted. */
+typedef struct {
+  char *id, *reason; /* (owned) */
+  guint line;        /* of its file */
+} AppSkipped;
+
 typedef struct {
   char *calibration;       /* (owned) name */
   char *calibration_text;  /* (owned) its numbers */
   guint n_rows;            /* read, of the phase asked for */
   GPtrArray *rows;         /* (owned) AppValidateRow *, in the files' order */
   GArray *skipped;         /* (owned) AppCount, most frequent first */
+  GArray *skipped_rows;    /* (owned) (nullable) AppSkipped, in the files' order */
+  GPtrArray *hints;        /* (owned) (nullable) char *: columns whose names look misspelt */
   GArray *assumed;         /* (owned) AppCount: columns filled in, and in how many rows */
   AppErrorStats step_time; /* rows with use = 1 */
   AppErrorStats step_time_all;

@@ -67,7 +67,11 @@ read_shard (ValidateCase *c)
   while (found < G_N_ELEMENTS (words) && !g_str_equal (shard, words[found]))
     found++;
   if (found == G_N_ELEMENTS (words))
-    return validate_skip (c, *shard != '\0' ? "shard '%s' is not known" : "no shard%s", shard);
+    return validate_skip (c,
+                          *shard != '\0'
+                              ? "shard '%s' is not known (none, dist-opt, zero2, fsdp, hsdp are)"
+                              : "no shard%s",
+                          shard);
   l->zero = (guint8)MIN (found, 3);
   if (found == 4) {
     l->hsdp = largest_divisor (l->dp * l->cp, MAX (cluster->domain_in_use / l->tp, 1));

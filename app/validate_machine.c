@@ -134,5 +134,7 @@ validate_resolve_machine (ValidateCase *c, ValidateShelf *shelf, GError **error)
   c->setting.numbers = *numbers; /* a view; the shelf owns what it points at */
   if (*slug == '\0')
     validate_assume (c, "machine");
+  if (!model_profile_claims (profile, validate_cell (&c->cells, "framework")))
+    validate_assume (c, "framework");
   return TRUE;
 }

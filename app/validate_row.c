@@ -66,8 +66,12 @@ check_scope (ValidateCase *c)
   const char *phase = validate_cell (&c->cells, "phase");
   const char *arch = validate_cell (&c->cells, "arch");
 
-  if (!g_str_equal (phase, "train"))
+  if (*phase == '\0')
+    validate_skip (c, "no phase");
+  else if (!g_str_equal (phase, "train"))
     validate_skip (c, "phase '%s' is not predicted", phase);
+  else if (*arch == '\0')
+    validate_skip (c, "no arch");
   else if (!g_str_equal (arch, "dense") && !g_str_equal (arch, "moe"))
     validate_skip (c, "arch '%s' is not predicted", arch);
 }

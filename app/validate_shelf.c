@@ -1,4 +1,5 @@
 /* app/validate_shelf.c - catalog entries that many rows share. */
+#include "app/calibration_source.h"
 #include "app/catalog.h"
 #include "app/validate-private.h"
 
@@ -9,9 +10,21 @@ numbers_free (gpointer numbers)
   g_free (numbers);
 }
 
+/* 'latest' is the latest of one machine, and rows are of many. */
+static CostCalibration *
+load_calibration (const BaseCatalog *catalog, const char *name, const char *db_path, GError **error)
+{
+  if (g_strcmp0 (name, "latest") != 0)
+    return app_calibration_load (catalog, name, db_path, NULL, error);
+  g_set_error (error, APP_ERROR, APP_ERROR_USAGE,
+               "calibration 'latest' is that of one machine, and rows can be of many: give the "
+               "calibration's name, as 'plait calibrate --show' prints it");
+  return NULL;
+}
+
 gboolean
 validate_shelf_init (ValidateShelf *shelf, const char *catalog_dir, const char *calibration,
-                     GError **error)
+                     const char *db_path, GError **error)
 {
   *shelf = (ValidateShelf){ 0 };
   shelf->machines
@@ -25,9 +38,7 @@ validate_shelf_init (ValidateShelf *shelf, const char *catalog_dir, const char *
   if (shelf->gpus != NULL)
     shelf->models = app_catalog_models (catalog_dir, NULL, error);
   if (shelf->models != NULL)
-    shelf->calibration
-        = cost_calibration_load (shelf->catalog, calibration != NULL ? calibration : "default",
-                                 error);
+    shelf->calibration = load_calibration (shelf->catalog, calibration, db_path, error);
   if (shelf->calibration != NULL)
     return TRUE;
   validate_shelf_clear (shelf);

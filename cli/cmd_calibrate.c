@@ -2,6 +2,7 @@
 #include "app/calibrate.h"
 #include "app/calibrate_collectives.h"
 #include "app/calibrate_gemm.h"
+#include "base/catalog.h"
 #include "base/suggest.h"
 #include "base/units.h"
 #include "cli/calibrate_node.h"
@@ -12,6 +13,7 @@
 #include "cli/validate_json.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct {
   char **from_runs, **from_collectives, **gemm;
@@ -158,6 +160,10 @@ print_text (const AppCalibration *calibration, const CliCommon *common)
   for (guint i = 0; i < calibration->few_shot->len; i++) {
     const AppFewShot *result = &g_array_index (calibration->few_shot, AppFewShot, i);
 
+    if (result->step_time.n == 0) {
+      puts ("no family has 13 measured rows: none is left out and seen in part");
+      break;
+    }
     printf ("a left-out family after %2u of its rows: median %.1f %%, mean %.1f %% (%u rows)\n",
             result->seen, 100 * result->step_time.median_abs_err,
             100 * result->step_time.mean_abs_err, result->step_time.n);
@@ -182,6 +188,7 @@ fit (const Options *o, const CliCommon *common)
 
   request.validate = (AppValidateRequest){ .catalog_dir = common->catalog,
                                            .calibration = o->base,
+                                           .db_path = cli_db_path (common),
                                            .files = (const char *const *)o->from_runs,
                                            .phase = "train",
                                            .by = (const char *const *)by };
@@ -199,6 +206,8 @@ fit (const Options *o, const CliCommon *common)
   calibration = app_calibrate_runs (&request, &error);
   if (calibration == NULL)
     return cli_fail (common, error);
+  if (!common->quiet)
+    cli_print_hints (calibration->validation);
   if (common->json)
     print_json (calibration, o->residuals);
   else
@@ -367,6 +376,36 @@ measure (const Options *o, const CliCommon *common, const char *const *command)
 
 /* ---- which of them ---- */
 
+/* A name becomes a file's with --out, and what --calibration looks up first in the catalog else. */
+static gboolean
+check_name (const Options *o, const CliCommon *common, GError **error)
+{
+  g_autoptr (BaseCatalog) catalog = NULL;
+  g_auto (GStrv) known = NULL;
+
+  if (o->name == NULL)
+    return TRUE;
+  if (*o->name == '\0' || *o->name == '.' || strpbrk (o->name, "/\\") != NULL) {
+    g_set_error (
+        error, CLI_ERROR, CLI_ERROR_USAGE,
+        "--name '%s': expected a word without '/' that does not begin with '.'; --out says "
+        "in which folder",
+        o->name);
+    return FALSE;
+  }
+  if (o->out != NULL)
+    return TRUE;
+  catalog = base_catalog_new (common->catalog, error);
+  if (catalog == NULL)
+    return FALSE;
+  known = base_catalog_list (catalog, "calibrations");
+  if (!g_str_equal (o->name, "latest") && !g_strv_contains ((const char *const *)known, o->name))
+    return TRUE;
+  g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
+               "--name '%s': has a meaning of its own; give another name", o->name);
+  return FALSE;
+}
+
 static gboolean
 check_forms (const Options *o, GError **error)
 {
@@ -383,10 +422,6 @@ check_forms (const Options *o, GError **error)
     g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
                  "nothing to calibrate from: give --backend cpu to measure this node, --from-exec, "
                  "--from-runs FILE, --gemm DIR or --from-collectives FILE");
-  else if (o->out == NULL && o->name != NULL
-           && (g_str_equal (o->name, "default") || g_str_equal (o->name, "latest")))
-    g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
-                 "--name '%s': has a meaning of its own; give another name", o->name);
   else if (n_more > most)
     g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE, "too many arguments, from '%s' on",
                  o->more[most]);
@@ -458,7 +493,7 @@ run (const CliVerb *verb, int argc, char **argv)
 
   if (!cli_parse (verb, argc, argv, entries, 0, 64, &common, &o.more, &code))
     return code;
-  if (!check_forms (&o, &error))
+  if (!check_forms (&o, &error) || !check_name (&o, &common, &error))
     return cli_fail (&common, error);
   return dispatch (&o, &common, (const char *const *)command);
 }

@@ -136,6 +136,7 @@ run (const CliVerb *verb, int argc, char **argv)
     return cli_fail (&common, error);
   request = (AppValidateRequest){ .catalog_dir = common.catalog,
                                   .calibration = o.calibration,
+                                  .db_path = cli_db_path (&common),
                                   .files = (const char *const *)files,
                                   .phase = o.phase,
                                   .by = (const char *const *)by,
@@ -147,6 +148,8 @@ run (const CliVerb *verb, int argc, char **argv)
   cli_catch_interrupt ();
   validation = app_validate (&request, &error);
   cli_progress_end ();
+  if (validation != NULL && !common.quiet)
+    cli_print_hints (validation);
   if (validation == NULL
       || (common.db != NULL && !app_validation_store (validation, &request, common.db, &error)))
     return cli_fail (&common, error);

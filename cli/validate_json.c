@@ -149,6 +149,23 @@ add_residual (JsonBuilder *builder, const AppValidateRow *row)
   json_builder_end_object (builder);
 }
 
+static void
+add_skipped_rows (JsonBuilder *builder, const GArray *rows)
+{
+  json_builder_set_member_name (builder, "skipped_rows");
+  json_builder_begin_array (builder);
+  for (guint i = 0; rows != NULL && i < rows->len; i++) {
+    const AppSkipped *row = &g_array_index (rows, AppSkipped, i);
+
+    json_builder_begin_object (builder);
+    cli_json_text (builder, "id", row->id);
+    cli_json_count (builder, "line", row->line);
+    cli_json_text (builder, "reason", row->reason);
+    json_builder_end_object (builder);
+  }
+  json_builder_end_array (builder);
+}
+
 void
 cli_json_validation (JsonBuilder *builder, const AppValidation *v, gboolean with_residuals)
 {
@@ -168,5 +185,7 @@ cli_json_validation (JsonBuilder *builder, const AppValidation *v, gboolean with
     for (guint i = 0; i < v->rows->len; i++)
       add_residual (builder, g_ptr_array_index (v->rows, i));
     json_builder_end_array (builder);
+    if (v->skipped_rows != NULL)
+      add_skipped_rows (builder, v->skipped_rows);
   }
 }

@@ -14,4 +14,6 @@ void cli_json_stats_members (JsonBuilder *builder, const AppErrorStats *stats);
 void cli_json_counts (JsonBuilder *builder, const char *key, const GArray *counts);
 /* @n_worst rows with their breakdown; --csv prints one line per row instead. */
 void cli_print_validation (const AppValidation *validation, guint n_worst, const CliCommon *common);
+/* Columns that look misspelt, as notes on stderr. */
+void cli_print_hints (const AppValidation *validation);
 G_END_DECLS

@@ -125,6 +125,37 @@ print_counts (const char *title, const GArray *counts)
   }
 }
 
+#define MOST_NAMED 3
+
+/* Reasons, each with the first rows that have it. */
+static void
+print_skipped (const AppValidation *v)
+{
+  if (v->skipped_rows == NULL || v->skipped->len == 0) {
+    print_counts ("Skipped", v->skipped);
+    return;
+  }
+  printf ("\nSkipped\n");
+  for (guint i = 0; i < v->skipped->len; i++) {
+    const AppCount *count = &g_array_index (v->skipped, AppCount, i);
+    guint named = 0;
+
+    printf ("  %5u  %s:", count->count, count->name);
+    for (guint j = 0; j < v->skipped_rows->len && named < MOST_NAMED; j++) {
+      const AppSkipped *row = &g_array_index (v->skipped_rows, AppSkipped, j);
+
+      if (!g_str_equal (row->reason, count->name))
+        continue;
+      printf ("%s ", named++ > 0 ? "," : "");
+      if (*row->id != '\0')
+        fputs (row->id, stdout);
+      else
+        printf ("line %u", row->line);
+    }
+    puts (count->count > named ? ", …" : "");
+  }
+}
+
 static void
 print_worst (const AppValidation *v, guint n_worst)
 {
@@ -196,6 +227,13 @@ print_csv (const AppValidation *v)
 }
 
 void
+cli_print_hints (const AppValidation *v)
+{
+  for (guint i = 0; v->hints != NULL && i < v->hints->len; i++)
+    fprintf (stderr, "plait: note: %s\n", (const char *)g_ptr_array_index (v->hints, i));
+}
+
+void
 cli_print_validation (const AppValidation *v, guint n_worst, const CliCommon *common)
 {
   if (common->csv) {
@@ -208,6 +246,6 @@ cli_print_validation (const AppValidation *v, guint n_worst, const CliCommon *co
   print_memory_kinds (v);
   print_oom (&v->oom);
   print_worst (v, n_worst);
-  print_counts ("Skipped", v->skipped);
+  print_skipped (v);
   print_counts ("Filled in, because the row does not say", v->assumed);
 }

@@ -38,11 +38,12 @@ extern const CostSectionSchema cost_sections[COST_SECTION_N_KINDS];
 /* One group of the file. */
 typedef struct {
   CostSection section;
-  char *name;       /* (owned) (nullable) "hopper"; NULL where the section isn't named */
-  char *source;     /* (owned) */
-  char **gpus;      /* (owned) strv: slugs a generation's numbers were read on */
-  gboolean assumed; /* nobody measured it */
-  guint64 set;      /* bit per key of the section */
+  char *name;          /* (owned) (nullable) "hopper"; NULL where the section isn't named */
+  char *source;        /* (owned) */
+  char **gpus;         /* (owned) strv: slugs a generation's numbers were read on */
+  guint64 largest_run; /* GPUs of the largest measured run of a generation; 0: none, or not known */
+  gboolean assumed;    /* nobody measured it */
+  guint64 set;         /* bit per key of the section */
   double value[COST_MAX_KEYS], spread[COST_MAX_KEYS];
 } CostCalibrationGroup;
 

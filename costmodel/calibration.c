@@ -117,15 +117,16 @@ check_text (BaseIni *ini, const char *title, const char *key, const char *text, 
   return FALSE;
 }
 
-/* [gpu GENERATION] gpus=: slugs. */
+/* [gpu GENERATION] gpus=: slugs, and largest_run=. */
 static gboolean
-read_gpus (BaseIni *ini, const char *title, CostCalibrationGroup *group, GError **error)
+read_evidence (BaseIni *ini, const char *title, CostCalibrationGroup *group, GError **error)
 {
   group->gpus = base_ini_get_list (ini, title, "gpus");
   for (char **item = group->gpus; *item != NULL; item++)
     if (!check_text (ini, title, "gpus", *item, error))
       return FALSE;
-  return TRUE;
+  return base_ini_get_count_optional (ini, title, "largest_run", 1, G_MAXUINT32,
+                                      &group->largest_run, error);
 }
 
 static gboolean
@@ -136,7 +137,7 @@ read_group (BaseIni *ini, const char *title, CostCalibrationGroup *group, GError
   if (source == NULL || !check_text (ini, title, "source", source, error))
     return FALSE;
   group->source = g_strdup (source);
-  if (group->section == COST_SECTION_GPU && !read_gpus (ini, title, group, error))
+  if (group->section == COST_SECTION_GPU && !read_evidence (ini, title, group, error))
     return FALSE;
   if (!base_ini_get_bool_optional (ini, title, "assumed", &group->assumed, error))
     return FALSE;
@@ -252,6 +253,7 @@ finish (BaseIni *ini, GError **error)
   }
   g_ptr_array_add (known, "source");
   g_ptr_array_add (known, "assumed");
+  g_ptr_array_add (known, "largest_run");
   g_ptr_array_add (known, NULL);
   return base_ini_finish (ini, (const char *const *)known->pdata, error);
 }
@@ -341,6 +343,8 @@ format_group (const CostCalibrationGroup *group, GString *text)
     g_autofree char *gpus = g_strjoinv (", ", group->gpus);
     g_string_append_printf (text, "gpus = %s\n", gpus);
   }
+  if (group->largest_run > 0)
+    g_string_append_printf (text, "largest_run = %" G_GUINT64_FORMAT "\n", group->largest_run);
   if (group->assumed)
     g_string_append (text, "assumed = yes\n");
   for (guint i = 0; i < schema->n_keys; i++) {

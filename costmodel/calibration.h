@@ -250,6 +250,8 @@ gboolean cost_calibration_set (CostCalibration *calibration, const char *group, 
  * assumed no longer is. FALSE if there is no such group or key, or @value is out of its range. */
 gboolean cost_calibration_put (CostCalibration *calibration, const char *group, const char *key,
                                double value, double spread, const char *source);
+/* A run on @gpus GPUs of @generation was measured: raises what its group says of the largest. */
+void cost_calibration_add_run (CostCalibration *calibration, const char *generation, guint64 gpus);
 /* Calls @visit for every number with a spread, in the file's fixed order. */
 void cost_calibration_each_uncertain (const CostCalibration *calibration,
                                       void (*visit) (const char *group, const char *key,
@@ -277,9 +279,10 @@ typedef struct {
   gboolean old_nccl;         /* cost_numbers_old_nccl() */
   CostMemoryNumbers memory;
   CostUncertaintyNumbers uncertainty;
-  double nvls_share;  /* gpu.nvls_share */
-  GPtrArray *assumed; /* (owned) char *: "gpu=b300-sxm: numbers of generation blackwell", … */
-  GArray *curves;     /* (owned, nullable) of CostCurve: what was measured on the machine */
+  double nvls_share;   /* gpu.nvls_share */
+  GPtrArray *assumed;  /* (owned) char *: "gpu=b300-sxm: numbers of generation blackwell", … */
+  guint64 largest_run; /* GPUs of the largest measured run on the GPU's generation; 0: not known */
+  GArray *curves;      /* (owned, nullable) of CostCurve: what was measured on the machine */
 } CostNumbers;
 
 /* Back to collectives on their own, as nccl-tests times them: takes step_hop_ratio out of hop_s. */

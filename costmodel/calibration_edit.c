@@ -48,6 +48,15 @@ cost_calibration_set (CostCalibration *calibration, const char *title, const cha
   return TRUE;
 }
 
+void
+cost_calibration_add_run (CostCalibration *calibration, const char *generation, guint64 gpus)
+{
+  CostCalibrationGroup *group
+      = (CostCalibrationGroup *)cost_calibration_find (calibration, COST_SECTION_GPU, generation);
+  if (group != NULL)
+    group->largest_run = MAX (group->largest_run, gpus);
+}
+
 const char *
 cost_calibration_unit (const char *title, const char *key)
 {

@@ -125,6 +125,8 @@ resolve_gpu (CostNumbers *numbers, const CostCalibration *calibration, const Top
   if (!fill (&numbers->gpu, COST_SECTION_GPU, &candidates, calibration->file, answered, error))
     return FALSE;
   report_gpu (numbers, machine, &candidates, answered);
+  if (candidates.groups[1] != NULL)
+    numbers->largest_run = candidates.groups[1]->largest_run;
   apply_power_limit (&numbers->gpu, machine->power_limit_ratio);
   numbers->nvls_share = numbers->gpu.nvls_share;
   return TRUE;

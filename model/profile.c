@@ -64,13 +64,27 @@ static const KeyFacts keys[] = {
 #undef AT
 
 static gboolean
-require (const BaseIni *ini, const char *group, const char *key, GError **error)
+require (const BaseIni *ini, const char *group, const char *key, const char *expected,
+         GError **error)
 {
   if (base_ini_has_key (ini, group, key))
     return TRUE;
   g_set_error (error, MODEL_ERROR, MODEL_ERROR_PARSE,
-               "%s: [%s] %s: missing, every profile states it", base_ini_name (ini), group, key);
+               "%s: [%s] %s: missing, every profile states it: expected %s, or 'base = PROFILE' in "
+               "[profile] to take over what the file leaves out",
+               base_ini_name (ini), group, key, expected);
   return FALSE;
+}
+
+/* What may stand at a key. Returns: (owned). */
+static char *
+expected_at (const KeyFacts *facts)
+{
+  if (facts->kind == KEY_SWITCH)
+    return g_strdup ("yes or no");
+  if (facts->kind == KEY_BYTES)
+    return g_strdup (facts->max > 64 ? "bytes, as 1.07GiB" : "bytes, as 2B");
+  return g_strdup_printf ("a whole number from %.0f to %.0f", facts->min, facts->max);
 }
 
 /* What a profile built on another leaves out is the other's. */
@@ -79,10 +93,11 @@ read_key (BaseIni *ini, const KeyFacts *facts, gboolean is_built_on, ModelProfil
           GError **error)
 {
   gpointer field = G_STRUCT_MEMBER_P (profile, facts->offset);
+  g_autofree char *expected = expected_at (facts);
   guint64 count = 0;
   if (is_built_on && !base_ini_has_key (ini, facts->group, facts->key))
     return TRUE;
-  if (!require (ini, facts->group, facts->key, error))
+  if (!require (ini, facts->group, facts->key, expected, error))
     return FALSE;
   switch (facts->kind) {
   case KEY_SWITCH:
@@ -111,7 +126,7 @@ read_dtypes (BaseIni *ini, gboolean is_built_on, ModelProfile *profile, GError *
   g_auto (GStrv) names = base_ini_get_list (ini, "model", "dtypes");
   if (is_built_on && !base_ini_has_key (ini, "model", "dtypes"))
     return TRUE;
-  if (!require (ini, "model", "dtypes", error))
+  if (!require (ini, "model", "dtypes", "data types, as bf16, fp16", error))
     return FALSE;
   profile->dtypes = 0;
   for (guint i = 0; names != NULL && names[i] != NULL; i++) {
@@ -472,19 +487,34 @@ notes_fit (char *const *patterns, const char *notes)
   return !has_wanted || matches (patterns, text);
 }
 
+/* As matches, of a framework's label: the profile's own name is one of its patterns. */
+static guint
+matches_label (char *const *patterns, const char *name, const char *label)
+{
+  char *const own[] = { (char *)name, NULL };
+  return MAX (matches (patterns, label), matches (own, label));
+}
+
+gboolean
+model_profile_claims (const ModelProfile *profile, const char *framework)
+{
+  return matches_label (profile->frameworks, profile->name, framework) > 0;
+}
+
 #define MORE_THAN_A_LABEL 1000u
 
 /* How many of the three the profile speaks of, and then how much of the label its pattern spells
  * out; 0 if any of them does not match. */
 static guint
-likeness (BaseIni *ini, const char *framework, const char *generation, const char *notes)
+likeness (BaseIni *ini, const char *slug, const char *framework, const char *generation,
+          const char *notes)
 {
   g_auto (GStrv) frameworks = base_ini_get_list (ini, "profile", "frameworks");
   g_auto (GStrv) generations = base_ini_get_list (ini, "profile", "generations");
   g_auto (GStrv) patterns = base_ini_get_list (ini, "profile", "notes");
   gboolean by_generation = generations != NULL && generations[0] != NULL;
   gboolean by_notes = patterns != NULL && patterns[0] != NULL;
-  guint length = matches (frameworks, framework);
+  guint length = matches_label (frameworks, slug, framework);
   if (length == 0)
     return 0;
   if (by_generation && (generation == NULL || !matches (generations, generation)))
@@ -503,7 +533,7 @@ model_profile_for_run (const BaseCatalog *catalog, const char *framework, const 
   guint most = 0;
   for (guint i = 0; slugs != NULL && slugs[i] != NULL; i++) {
     g_autoptr (BaseIni) ini = base_catalog_open (catalog, "profiles", slugs[i], NULL);
-    guint score = ini != NULL ? likeness (ini, framework, generation, notes) : 0;
+    guint score = ini != NULL ? likeness (ini, slugs[i], framework, generation, notes) : 0;
     if (score > 0 && score >= most) {
       most = score;
       best = slugs[i];

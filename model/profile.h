@@ -109,8 +109,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (ModelProfile, model_profile_free)
 char *model_profile_format (const ModelProfile *profile);
 /* Those of the dtype that is trained in. */
 ModelStates model_profile_states (const ModelProfile *profile, ModelDtype dtype);
+/* Whether @framework matches one of its frameworks=, or is its name. */
+gboolean model_profile_claims (const ModelProfile *profile, const char *framework);
 /*
- * Profile of the catalog whose frameworks= match @framework, whose generations= hold @generation
+ * Profile of the catalog whose frameworks= or name match @framework, whose generations= hold @generation
  * and whose notes= match @notes: the one that says most of the three, of equals the one whose
  * pattern spells out most of the label, of these the last by name ("x-y", which is built on "x",
  * before "x"); "generic" if none does.

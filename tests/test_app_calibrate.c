@@ -81,12 +81,67 @@ test_missing_use_counts (void **state)
   g_unlink (empty_path);
 }
 
+/* Runs as somebody writes them down: without family and group. Repeats of one configuration are
+ * never split; the file says what was fitted to them, and of what did not move nothing new. */
+static void
+test_own_runs (void **state)
+{
+  g_autoptr (GError) error = NULL;
+  GString *text = g_string_new ("id,phase,machine,framework,model,arch,layers,hidden,heads,"
+                                "kv_heads,head_dim,ffn,gated,vocab,tied,seq,gpu,gpus,"
+                                "gpus_per_node,tp,sp,cp,pp,vpp,ep,shard,gbs,mbs,recompute,dtype,"
+                                "attn,step_s\n");
+  g_autofree char *path = NULL, *dir = g_dir_make_tmp ("plait-own-XXXXXX", &error);
+  assert_no_error (error);
+  for (guint i = 0; i < 4; i++) /* two and two alike, a third slower than A100s are */
+    g_string_append_printf (text, "run%u," RUN "%u,1,none,bf16,flash,%u\n", i, 8 * (1 + i / 2),
+                            3 * (1 + i / 2));
+  path = g_build_filename (dir, "own.csv", NULL);
+  assert_true (g_file_set_contents (path, text->str, (gssize)text->len, NULL));
+  g_string_free (text, TRUE);
+  const char *files[] = { path, NULL };
+  static const char *const by[] = { "family", NULL };
+  const AppCalibrateRequest request
+      = { .validate = { .files = files, .by = by, .calibration = "default" },
+          .cv = APP_CV_GROUP,
+          .name = "own",
+          .out_dir = dir };
+  g_autoptr (AppCalibration) fitted = app_calibrate_runs (&request, &error);
+  assert_no_error (error);
+  assert_int_equal (fitted->validation->rows->len, 4);
+  for (guint i = 0; i < 4; i += 2) {
+    const AppValidateRow *a = g_ptr_array_index (fitted->validation->rows, i);
+    const AppValidateRow *b = g_ptr_array_index (fitted->validation->rows, i + 1);
+    assert_near (a->predicted_s, b->predicted_s, 1e-12); /* of one fold */
+  }
+  assert_true (fitted->validation->assumed->len > 0); /* dp and inter_gbps at least */
+  g_autofree char *written = NULL;
+  assert_true (g_file_get_contents (fitted->written, &written, NULL, NULL));
+  assert_non_null (strstr (written, "on 4 measured training runs, around 'default'; |error| of "
+                                    "rows whose group was left out"));
+  g_auto (GStrv) groups = g_strsplit (written, "\n[", -1);
+  guint found = 0;
+  for (guint i = 0; groups[i] != NULL; i++) {
+    gboolean is_fitted = strstr (groups[i], "fitted to 4 measured runs") != NULL;
+    if (g_str_has_prefix (groups[i], "gpu ampere]"))
+      found += is_fitted;
+    if (g_str_has_prefix (groups[i], "gpu volta]")
+        || g_str_has_prefix (groups[i], "profile nanotron]"))
+      assert_false (is_fitted);
+  }
+  assert_int_equal (found, 1);
+  g_unlink (fitted->written);
+  g_unlink (path);
+  g_rmdir (dir);
+}
+
 int
 main (void)
 {
   static const struct CMUnitTest tests[] = {
     cmocka_unit_test (test_few_shot_holds_groups_out),
     cmocka_unit_test (test_missing_use_counts),
+    cmocka_unit_test (test_own_runs),
   };
   return cmocka_run_group_tests_name ("app_calibrate", tests, NULL, NULL);
 }

@@ -190,8 +190,83 @@ test_skipped (void **state)
     assert_int_equal (skipped (validation, reasons[i]), 1);
   }
   assert_int_equal (validation->skipped->len, G_N_ELEMENTS (reasons));
+  assert_int_equal (validation->skipped_rows->len, G_N_ELEMENTS (reasons));
   assert_int_equal (validation->n_rows, 16);
   assert_int_equal (validation->rows->len, 9);
+}
+
+static const DbAssumedRecord *
+assumed_of (const DbPlan *plan, const char *key)
+{
+  for (gsize i = 0; i < plan->plan.n_assumed; i++)
+    if (g_str_equal (plan->plan.assumed[i].key, key))
+      return &plan->plan.assumed[i];
+  return NULL;
+}
+
+static double
+width_of (const DbPlan *plan)
+{
+  return plan->plan.prediction.step_s_p90 / plan->plan.prediction.step_s_p10;
+}
+
+/* The largest published run on Hopper has 10,240 GPUs (MLPerf), on Blackwell 512: further out is
+ * said, and the interval is wider. */
+static void
+test_unseen_scale (void **state)
+{
+  g_autoptr (DbPlan) seen
+      = predict ("llama-3.1-70b", "hgx-h100", "megatron", 8192, 8192, 8192, "tp=8,sp=1,pp=4");
+  g_autoptr (DbPlan) beyond
+      = predict ("llama-3.1-70b", "hgx-h100", "megatron", 16384, 16384, 8192, "tp=8,sp=1,pp=4");
+  g_autoptr (DbPlan) small
+      = predict ("llama-3.1-70b", "hgx-b300", "megatron", 512, 512, 8192, "tp=8,sp=1,pp=4");
+  g_autoptr (DbPlan) large
+      = predict ("llama-3.1-70b", "hgx-b300", "megatron", 1024, 1024, 8192, "tp=8,sp=1,pp=4");
+  assert_null (assumed_of (seen, "scale"));
+  assert_null (assumed_of (small, "scale"));
+  assert_string_equal (assumed_of (beyond, "scale")->value, "16384 GPUs");
+  assert_non_null (strstr (assumed_of (beyond, "scale")->why, "hopper had 10240"));
+  assert_non_null (strstr (assumed_of (large, "scale")->why, "blackwell had 512"));
+  assert_true (width_of (beyond) > width_of (seen));
+  assert_true (width_of (large) > width_of (small));
+  assert_true (width_of (small) > width_of (seen)); /* B300 has its generation's numbers */
+}
+
+/* As somebody writes a table: a framework that no profile claims, an empty phase, a column misspelt
+ * and one in capitals; 'lr', which is not read, is near nothing. */
+static void
+test_by_hand (void **state)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *path = NULL;
+  const char text[]
+      = "id,phase,arch,gpu,framework,lr,gpus,layers,hidden,heads,ffn,gated,vocab,seq,tp,pp,GBS,gbs,"
+        "mbz\n"
+        "mine,train,dense,H100,Our own,3e-4,8,32,4096,32,14336,1,128256,8192,1,1,16,16,1\n"
+        ",,dense,H100,Our own,,8,32,4096,32,14336,1,128256,8192,1,1,16,16,1\n";
+  gint fd = g_file_open_tmp ("plait-hand-XXXXXX.csv", &path, &error);
+  assert_no_error (error);
+  g_close (fd, NULL);
+  assert_true (g_file_set_contents (path, text, -1, NULL));
+  const char *files[] = { path, NULL };
+  static const char *const none[] = { NULL };
+  const AppValidateRequest request = { .files = files, .by = none };
+  g_autoptr (AppValidation) validation = app_validate (&request, &error);
+  assert_no_error (error);
+  assert_int_equal (validation->hints->len, 1); /* 'GBS' is no matter where there is 'gbs' */
+  assert_non_null (strstr (g_ptr_array_index (validation->hints, 0), "'mbz'"));
+  assert_non_null (strstr (g_ptr_array_index (validation->hints, 0), "'mbs'"));
+  assert_int_equal (validation->skipped_rows->len, 2);
+  const AppSkipped *first = &g_array_index (validation->skipped_rows, AppSkipped, 0);
+  const AppSkipped *second = &g_array_index (validation->skipped_rows, AppSkipped, 1);
+  assert_string_equal (first->id, "mine");
+  assert_string_equal (first->reason, "no mbs");
+  assert_int_equal (first->line, 2);
+  assert_string_equal (second->id, "");
+  assert_string_equal (second->reason, "no phase");
+  assert_int_equal (second->line, 3);
+  g_unlink (path);
 }
 
 /* A test of Megatron-LM whose notes quote its flags: latent attention with its own ranks, experts
@@ -433,6 +508,8 @@ main (void)
     TEST (test_measured),
     TEST (test_scope),
     TEST (test_assumed),
+    TEST (test_by_hand),
+    TEST (test_unseen_scale),
     TEST (test_network_of_the_row),
     TEST (test_deepseek),
     TEST (test_flags_in_notes),

@@ -311,6 +311,9 @@ static const BadCase bad_cases[] = {
   { "bad/duplicate_group", HEAD "[gpu x]\nsource = t\n[gpu x]\nsource = t\n", "gpu x" },
   { "bad/comment_as_text", HEAD "name =#x\n", "begins with '#'" },
   { "bad/comment_as_gpu", HEAD "[gpu x]\nsource = t\ngpus = a,#b\n", "begins with '#'" },
+  { "bad/no_largest_run", HEAD "[gpu x]\nsource = t\nlargest_run = 0\n", "largest_run" },
+  { "bad/largest_run_of_a_link", HEAD "[link nvlink4]\nsource = t\nlargest_run = 8\n",
+    "largest_run" },
   { "bad/assumed", HEAD "[gpu x]\nsource = t\nassumed = perhaps\n", "assumed" },
 };
 

@@ -60,6 +60,9 @@ static const FrameworkCase framework_cases[] = {
   { "framework/foundry", "llm-foundry FSDP (Composer)", "llm-foundry" },
   { "framework/fsdp_or_deepspeed", "FSDP/DeepSpeed (milabench opt)", "fsdp" },
   { "framework/compiled_fsdp", "LitGPT inductor", "torchtitan" },
+  { "framework/own_name", "Megatron", "megatron" },
+  { "framework/own_name_of_a_kind", "deepspeed-hf", "deepspeed-hf" },
+  { "framework/own_name_below_a_pattern", "nemo-bridge", "nemo-bridge" },
   { "framework/jax", "MaxText (JAX GPU)", "generic" },
   { "framework/unheard_of", "Somebody's own", "generic" },
   { "framework/empty", "", "generic" },
@@ -163,6 +166,17 @@ test_published_frameworks_are_claimed (void **state)
   }
 }
 
+/* 'generic' answers for what nobody claims, and claims what its patterns name only. */
+static void
+test_claims (void **state)
+{
+  g_autoptr (ModelProfile) generic = model_profile_load (catalog, "generic", NULL);
+  assert_true (model_profile_claims (generic, "MaxText (JAX GPU)"));
+  assert_true (model_profile_claims (generic, "Generic"));
+  assert_false (model_profile_claims (generic, "Somebody's own"));
+  assert_false (model_profile_claims (generic, ""));
+}
+
 static void
 test_row_defaults (void **state)
 {
@@ -177,8 +191,10 @@ typedef struct {
 } BadCase;
 
 static const BadCase bad_cases[] = {
-  { "bad/missing_switch", "fused_norm = yes", NULL, "[kernels] fused_norm: missing" },
+  { "bad/missing_switch", "fused_norm = yes", NULL,
+    "[kernels] fused_norm: missing, every profile states it: expected yes or no, or 'base = " },
   { "bad/missing_number", "moment_bytes = 8B", NULL, "[states] moment_bytes: missing" },
+  { "bad/missing_count", "qkv_copies = 0", NULL, "expected a whole number from 0 to 4" },
   { "bad/missing_source", "source = NVIDIA", "# source = NVIDIA", "source" },
   { "bad/word_for_switch", "compiled = no", "compiled = maybe", "compiled" },
   { "bad/bytes_without_unit", "param_bytes = 2B", "param_bytes = 2", "param_bytes" },
@@ -276,7 +292,7 @@ int
 main (void)
 {
   struct CMUnitTest tests[G_N_ELEMENTS (state_cases) + G_N_ELEMENTS (framework_cases)
-                          + G_N_ELEMENTS (run_cases) + G_N_ELEMENTS (bad_cases) + 5];
+                          + G_N_ELEMENTS (run_cases) + G_N_ELEMENTS (bad_cases) + 6];
   const struct CMUnitTest data[] = { cmocka_unit_test (test_published_frameworks_are_claimed) };
   guint n = 0;
   g_autoptr (GError) error = NULL;
@@ -290,6 +306,7 @@ main (void)
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_base_in_a_circle);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_row_defaults);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_is_known_again);
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_claims);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test (test_unknown_profile);
   int failed = cmocka_run_group_tests_name ("profile", tests, NULL, NULL);
   g_autofree char *path = test_data_path ("measured/runs.csv");

@@ -93,6 +93,7 @@ allow("calibration", "link", "assumed", "missing", "measured")
 allow("calibration", "profile", "assumed", "missing", "measured")
 allow("calibration", "gpu", "padding", "missing", DEFAULTED)
 allow("calibration", "gpu", "gpus", ANY, "names of GPUs, of files that may come later")
+allow("calibration", "gpu", "largest_run", "missing", "not known, or none")
 allow("calibration", "gpu", "accumulate attention_backward attention_flash attention_fused attention_half_dim attention_portable "
       "attention_unfused ceiling_16bit ceiling_fp8 cublas_workspace feed gemm_memory hbm k0 launch long_loss mxfp8 nvls_share "
       "power power_exponent split step wave", "missing", DEFAULTED)

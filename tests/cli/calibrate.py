@@ -149,6 +149,36 @@ def fits():
         check(made.get("rows") == len(shapes), f"--gemm read {made.get('rows')} of {len(shapes)} rows")
     bases = rows("plait.db", "SELECT base FROM calibration_run")
     check(bases == [("default",), ("default",)], f"stored around {bases}")
+    own_runs()
+
+
+def own_runs():
+    """A fit to one's own runs is stored, found again by its name, and never under a name that means another."""
+    with open("own.csv", "w", encoding="utf-8") as file:
+        print("id,phase,arch,gpu,framework,gpus,layers,hidden,heads,ffn,gated,vocab,seq,tp,pp,gbs,mbs,step_s", file=file)
+        print("a,train,dense,H100,Megatron-LM,64,80,8192,64,28672,1,128256,8192,8,4,128,1,21", file=file)
+    fit = [PLAIT, "calibrate", "--from-runs", "own.csv", "--cv", "none", "--quiet"]
+    made = answer([*fit, "--name", "own"])
+    check(made.get("rows") == 1 and made["step_time"]["n"] == 1, f"--from-runs read {made.get('rows')} rows")
+    check("machine" in made.get("assumed", {}), f"--from-runs says nothing of what it filled in: {made.get('assumed')}")
+    seen = answer([PLAIT, "validate", "own.csv", "--calibration", "own"])
+    check(seen.get("calibration") == "own", f"validate took calibration {seen.get('calibration')}")
+    check(abs(seen["step_time"]["bias"] - made["step_time"]["bias"]) < 1e-3, "the stored fit predicts what it said")
+    answer([*fit, "--base", "own", "--name", "further"])
+    for name in ("default", "prior", "latest", "a/b", "..", ""):
+        run([*fit, "--name", name], expect=2)
+    for name in ("a/b", "..", ""):
+        run([*fit, "--name", name, "--out", "fits"], expect=2)
+    check(not os.path.exists("fits"), "a name that is refused makes no folder")
+    run([PLAIT, "validate", "own.csv", "--calibration", "latest"], expect=2)
+    run([*fit, "--by", "colour"], expect=2)
+    with open("own.csv", encoding="utf-8") as file:
+        head, row = file.read().split()
+    for name, time in (("no time", ""), ("milliseconds", "21000")):
+        with open("odd.csv", "w", encoding="utf-8") as file:
+            print(head, row.rsplit(",", 1)[0] + "," + time, sep="\n", file=file)
+        done = run([PLAIT, "calibrate", "--from-runs", "odd.csv", "--cv", "none", "--name", "odd"], expect=0 if time else 2)
+        check(("step_s" in done.stderr) and (not time or "milliseconds" in done.stderr), f"{name}: {done.stderr}")
 
 
 # A device that the planner can price: nearly as slow as the emulation, and with a rate for bf16.
