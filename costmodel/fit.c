@@ -102,6 +102,14 @@ solve_linear (const Linear *linear, double *x, GError **error)
   return FALSE;
 }
 
+/* Where nothing was measured there are no residuals to copy, and the prior stays. */
+static void
+copy_numbers (double *to, const double *from, guint n)
+{
+  if (n > 0)
+    memcpy (to, from, n * sizeof *to);
+}
+
 static gboolean
 take_derivatives (const CostFitProblem *problem, CostFitPoint *point, GError **error)
 {
@@ -111,7 +119,7 @@ take_derivatives (const CostFitProblem *problem, CostFitPoint *point, GError **e
     double here = point->x[j];
     double step = here + DERIVATIVE_STEP <= problem->parameters[j].high ? DERIVATIVE_STEP
                                                                         : -DERIVATIVE_STEP;
-    memcpy (r, point->r, m * sizeof *r);
+    copy_numbers (r, point->r, m);
     point->x[j] = here + step;
     gboolean ok = problem->residuals (point->x, j, r, problem->user_data, error);
     point->x[j] = here;
@@ -147,8 +155,8 @@ advance (const Linear *linear, double *x, double *r, gboolean *out_moved, GError
     double after = true_cost (problem, linear->weights, try_x, try_r);
     if (!(after < before))
       continue;
-    memcpy (x, try_x, n * sizeof *x);
-    memcpy (r, try_r, m * sizeof *r);
+    copy_numbers (x, try_x, n);
+    copy_numbers (r, try_r, m);
     *out_moved = before - after > 1e-4 * fabs (before);
     return TRUE;
   }
