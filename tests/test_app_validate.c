@@ -233,27 +233,35 @@ test_unseen_scale (void **state)
   assert_true (width_of (small) > width_of (seen)); /* B300 has its generation's numbers */
 }
 
-/* As somebody writes a table: a framework that no profile claims, an empty phase, a column misspelt
- * and one in capitals; 'lr', which is not read, is near nothing. */
-static void
-test_by_hand (void **state)
+static AppValidation *
+validate_text (const char *text, const char *scope)
 {
   g_autoptr (GError) error = NULL;
   g_autofree char *path = NULL;
-  const char text[]
-      = "id,phase,arch,gpu,framework,lr,gpus,layers,hidden,heads,ffn,gated,vocab,seq,tp,pp,GBS,gbs,"
-        "mbz\n"
-        "mine,train,dense,H100,Our own,3e-4,8,32,4096,32,14336,1,128256,8192,1,1,16,16,1\n"
-        ",,dense,H100,Our own,,8,32,4096,32,14336,1,128256,8192,1,1,16,16,1\n";
-  gint fd = g_file_open_tmp ("plait-hand-XXXXXX.csv", &path, &error);
+  int fd = g_file_open_tmp ("plait-rows-XXXXXX.csv", &path, &error);
   assert_no_error (error);
   g_close (fd, NULL);
   assert_true (g_file_set_contents (path, text, -1, NULL));
   const char *files[] = { path, NULL };
   static const char *const none[] = { NULL };
-  const AppValidateRequest request = { .files = files, .by = none };
-  g_autoptr (AppValidation) validation = app_validate (&request, &error);
+  const AppValidateRequest request = { .files = files, .by = none, .mem_scope = scope };
+  AppValidation *validation = app_validate (&request, &error);
+  g_remove (path);
   assert_no_error (error);
+  return validation;
+}
+
+/* As somebody writes a table: a framework that no profile claims, an empty phase, a column misspelt
+ * and one in capitals; 'lr', which is not read, is near nothing. */
+static void
+test_by_hand (void **state)
+{
+  const char text[]
+      = "id,phase,arch,gpu,framework,lr,gpus,layers,hidden,heads,ffn,gated,vocab,seq,tp,pp,GBS,gbs,"
+        "mbz\n"
+        "mine,train,dense,H100,Our own,3e-4,8,32,4096,32,14336,1,128256,8192,1,1,16,16,1\n"
+        ",,dense,H100,Our own,,8,32,4096,32,14336,1,128256,8192,1,1,16,16,1\n";
+  g_autoptr (AppValidation) validation = validate_text (text, NULL);
   assert_int_equal (validation->hints->len, 1); /* 'GBS' is no matter where there is 'gbs' */
   assert_non_null (strstr (g_ptr_array_index (validation->hints, 0), "'mbz'"));
   assert_non_null (strstr (g_ptr_array_index (validation->hints, 0), "'mbs'"));
@@ -266,7 +274,32 @@ test_by_hand (void **state)
   assert_string_equal (second->id, "");
   assert_string_equal (second->reason, "no phase");
   assert_int_equal (second->line, 3);
-  g_unlink (path);
+}
+
+/* torchtitan's words: what runs beside GEMMs, and whether blocks are compiled. One GPU per tensor
+ * has nothing to overlap. */
+static void
+test_words_of_torchtitan (void **state)
+{
+  static const char text[]
+      = "id,phase,framework,arch,layers,hidden,heads,ffn,gated,vocab,tied,seq,gpu,gpus,tp,sp,cp,pp,"
+        "vpp,ep,dp,shard,gbs,mbs,recompute,dtype,attn,notes\n"
+        "async,train,torchtitan,dense,4,4096,32,14336,1,51200,0,4096,H100-80G-SXM,8,8,1,1,1,1,1,1,"
+        "fsdp,8,1,none,bf16,flash,async TP; torch.compile\n"
+        "blocking,train,torchtitan,dense,4,4096,32,14336,1,51200,0,4096,H100-80G-SXM,8,8,1,1,1,1,1,"
+        "1,"
+        "fsdp,8,1,none,bf16,flash,vanilla TP; torch.compile\n"
+        "eager,train,torchtitan,dense,4,4096,32,14336,1,51200,0,4096,H100-80G-SXM,8,1,0,1,1,1,1,8,"
+        "fsdp,8,1,none,bf16,flash,async TP\n";
+  g_autoptr (AppValidation) validation = validate_text (text, NULL);
+  const AppValidateRow *async = find (validation, "async");
+  const AppValidateRow *blocking = find (validation, "blocking");
+  assert_non_null (strstr (async->layout_text, "overlap_tp=1"));
+  assert_null (strstr (blocking->layout_text, "overlap_tp=1"));
+  assert_true (async->breakdown_s[COST_PART_TP] < blocking->breakdown_s[COST_PART_TP]);
+  assert_null (strstr (find (validation, "eager")->layout_text, "overlap_tp=1"));
+  assert_string_equal (async->profile, "torchtitan-2024");
+  assert_string_equal (find (validation, "eager")->profile, "torchtitan-2024-eager");
 }
 
 /* A test of Megatron-LM whose notes quote its flags: latent attention with its own ranks, experts
@@ -274,11 +307,6 @@ test_by_hand (void **state)
 static void
 test_flags_in_notes (void **state)
 {
-  g_autoptr (GError) error = NULL;
-  g_autofree char *path = NULL;
-  int fd = g_file_open_tmp ("plait-flags-XXXXXX.csv", &path, NULL);
-  assert_true (fd >= 0);
-  g_close (fd, NULL);
   static const char text[]
       = "id,phase,framework,arch,layers,hidden,heads,ffn,gated,vocab,tied,seq,experts,topk,moe_ffn,"
         "gpu,tp,sp,cp,pp,vpp,ep,dp,shard,gbs,mbs,recompute,dtype,attn,notes\n"
@@ -291,13 +319,7 @@ test_flags_in_notes (void **state)
         "dist-opt,8,1,none,bf16,fused,\n"
         "bare,train,NeMo,moe,4,2048,16,4096,1,51200,0,1024,8,2,4096,H100-80G-SXM,2,1,1,1,1,4,4,"
         "dist-opt,8,1,none,bf16,fused,multi-latent-attention=True\n";
-  assert_true (g_file_set_contents (path, text, -1, NULL));
-  const char *files[] = { path, NULL };
-  static const char *const none[] = { NULL };
-  const AppValidateRequest request = { .files = files, .by = none };
-  g_autoptr (AppValidation) validation = app_validate (&request, &error);
-  g_remove (path);
-  assert_no_error (error);
+  g_autoptr (AppValidation) validation = validate_text (text, NULL);
   assert_int_equal (validation->rows->len, 2);
   /* sizes that the notes leave out are the framework's, where its profile says them */
   const AppCount *skipped = &g_array_index (validation->skipped, AppCount, 0);
@@ -321,8 +343,6 @@ test_flags_in_notes (void **state)
 static AppValidation *
 validate_notes (const char *const *notes, const char *scope)
 {
-  g_autoptr (GError) error = NULL;
-  g_autofree char *path = NULL;
   g_autoptr (GString) text = g_string_new (
       "id,phase,framework,arch,layers,hidden,heads,ffn,gated,vocab,tied,seq,gpu,gpus,tp,sp,cp,pp,"
       "vpp,ep,dp,shard,gbs,mbs,recompute,dtype,attn,notes\n");
@@ -331,17 +351,7 @@ validate_notes (const char *const *notes, const char *scope)
                             "%u,train,Megatron-LM,dense,4,1024,8,4096,1,51200,0,512,H100-80G-SXM,2,"
                             "1,0,1,2,1,1,1,none,8,1,none,bf16,flash,\"flags: %s\"\n",
                             i, notes[i]);
-  int fd = g_file_open_tmp ("plait-notes-XXXXXX.csv", &path, &error);
-  assert_no_error (error);
-  g_close (fd, NULL);
-  assert_true (g_file_set_contents (path, text->str, -1, NULL));
-  const char *files[] = { path, NULL };
-  static const char *const none[] = { NULL };
-  const AppValidateRequest request = { .files = files, .by = none, .mem_scope = scope };
-  AppValidation *validation = app_validate (&request, &error);
-  g_remove (path);
-  assert_no_error (error);
-  return validation;
+  return validate_text (text->str, scope);
 }
 
 static void
@@ -513,6 +523,7 @@ main (void)
     TEST (test_network_of_the_row),
     TEST (test_deepseek),
     TEST (test_flags_in_notes),
+    TEST (test_words_of_torchtitan),
     TEST (test_stages_in_notes),
     TEST (test_offloaded_activations),
     TEST (test_skipped),
