@@ -152,6 +152,11 @@ ask (const Options *o, const CliCommon *common, Asked *asked, GError **error)
       || !cli_ratio ("--dropout", o->dropout, &dropout, error) || !ask_limits (o, asked, error)
       || !cli_rank_parse (o->objective, o->pareto, o->tokens, o->deadline, &asked->rank, error))
     return FALSE;
+  if (o->take_over && o->no_store) {
+    g_set_error (error, CLI_ERROR, CLI_ERROR_USAGE,
+                 "--take-over goes on with a stored search, and --no-store stores none: give one");
+    return FALSE;
+  }
   request->inputs = (AppInputs){
     .catalog_dir = common->catalog,
     .model = o->model,

@@ -116,6 +116,8 @@ def refuse():
     done = run([*job, "--gpus", "64..256", "--global-batch", "256", "--limit", "1000"], 2)
     check("6 search points have" in done.stderr and "above the limit of 1000" in done.stderr, f"refused: {done.stderr}")
     few = ["--gpus", "16", "--global-batch", "64", "--layout", "tp=2,sp=1", "--tokens", "15T"]
+    done = run([*job, *few, "--take-over"], 2)
+    check("--take-over" in done.stderr and "--no-store" in done.stderr, f"refused: {done.stderr}")
     done = run([*job, *few, "--deadline", "3d"], 1)
     check("no search point meets the deadline" in done.stdout, f"deadline: {done.stdout[-300:]}")
     done = run([*job, *few, "--deadline", "9000d"])
